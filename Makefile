@@ -20,7 +20,7 @@ PIP := -m pip install -q --no-compile
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-min=10
 
-.PHONY: demo picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-integrations test-leaderboard train-lexical train-tiny clean
+.PHONY: demo dist picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-integrations test-writers test-leaderboard train-lexical train-tiny clean
 
 # Which model is better, on the bundled excerpt of the public data, without model weights: the stored answers of two models to
 # NoMIRACL, of one to CLAPnq and of Mu-SHROOM's models, which people marked, and a baseline. What the harness prints is in $(RESULTS)/demo/log.
@@ -33,7 +33,7 @@ demo: $(DEMO)/.done
 	@echo "Scoring stored answers to NoMIRACL, CLAPnq and mFAVA ..."
 	@{ $(REPLAY_SAMPLE),model=gpt-4-azure,name=GPT-4 --tasks nomiracl_de,nomiracl_sw && \
 	  $(REPLAY_SAMPLE),model=Mistral-7B-Instruct-v0.2,name=Mistral-7B --tasks nomiracl_de,nomiracl_sw && \
-	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold,mfava_de && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold && \
 	  $(REPLAY_SAMPLE),model=SmolLM2-135M-Instruct,name=SmolLM2-135M --tasks clapnq_gold && \
 	  $(REPLAY_SAMPLE),model=Mu-SHROOM-models --tasks mfava_de && \
 	  $(DEMO)/bin/lm-eval-grounded score $(RESULTS)/demo/Mu-SHROOM-models --marks $(SAMPLE)/marks.jsonl \
@@ -53,22 +53,26 @@ RELEASED_MODELS := gpt-4-azure gpt-3.5-turbo-azure Mixtral-8x7B-Instruct-v0.1 Mi
   llama-2-13b-chat llama-2-7b-chat Orca-2-13b Orca-2-7b aya-101 flan-t5-xxl
 NOMIRACL := nomiracl_ar,nomiracl_de,nomiracl_en,nomiracl_es,nomiracl_fr,nomiracl_ja,nomiracl_sw,nomiracl_yo,nomiracl_zh
 
-# The leaderboard, and one report, of the eleven models whose answers NoMIRACL's authors released, and of two baselines. Some minutes.
+# The report of the eleven models whose answers NoMIRACL's authors released, and of two baselines. Some minutes.
 leaderboard: $(DEV)/.done
 	for model in $(RELEASED_MODELS); do [ -n "$$(ls -d $(RESULTS)/leaderboard/*$$model 2> /dev/null)" ] || \
 	  $(DEV)/bin/lm_eval --model replay --model_args path=$(RELEASED),model=$$model --tasks $(NOMIRACL) \
 	  --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
 	for strategy in answer abstain; do $(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=$$strategy \
 	  --tasks $(NOMIRACL) --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/leaderboard --log_samples || exit 1; done
-	$(DEV)/bin/lm-eval-grounded leaderboard $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
-	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/report.html
+	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/leaderboard -o $(RESULTS)/leaderboard/site
 
 leaderboard-picture: $(DEV)/.browser leaderboard
 	$(DEV)/bin/python -m tests.environment.page_picture $(RESULTS)/leaderboard/site/index.html .github leaderboard
 
-# The arena: detectors that need no download, on all answers in the mirror that people marked. DETECTORS=NAME adds others.
+# Detectors that need no download, on the answers in the mirror that people marked, and one report of them. DETECTORS=NAME adds
+# others, MARKED=TASK,... changes the answers.
+MARKED ?= mushroom,memerag_de,memerag_es,ragtruth_qa,ragtruth_data2txt,mfava_detection_de_gold,mfava_detection_tr_gold
 detectors: $(DEV)/.done
-	$(DEV)/bin/lm-eval-grounded arena $(DETECTORS) --mirror $(MIRROR) -o $(RESULTS)/detectors
+	for detector in lexical,held_out=True flag-unseen flag-all flag-none $(DETECTORS); do \
+	  $(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$$detector --tasks $(MARKED) \
+	  --metadata '{"mirror": "$(MIRROR)"}' --output_path $(RESULTS)/detectors --log_samples || exit 1; done
+	$(DEV)/bin/lm-eval-grounded report $(RESULTS)/detectors
 
 # What a change may break, in minutes.
 test: $(DEV)/.done
@@ -90,6 +94,12 @@ test-next: $(DEV)/.done
 test-newest: $(DEV)/.done
 	-TORCH="$(TORCH)" $(DEV)/bin/nox -s "harness(newest)" -- -n $(WORKERS) --dist loadgroup
 
+# The files of a release: sdist and wheel, as .github/workflows/release.yml uploads them.
+dist: $(DEV)/.done
+	rm -rf dist
+	$(DEV)/bin/python -m hatchling build -d dist
+	$(DEV)/bin/python -m twine check --strict dist/*
+
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
@@ -102,11 +112,14 @@ bench: $(DEV)/.done
 # Whether bounds from a few marked answers hold, on the annotated answers of a mirror.
 check-marks: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.marks $(MIRROR)
+	$(DEV)/bin/python -m tests.benchmarks.slips
 	$(DEV)/bin/python -m tests.benchmarks.labels $(dir $(RELEASED))..
 
 # Whether p and bounds of shares hold where users are: low rates, small strata, traded rates.
 check-statistics: $(DEV)/.done
 	$(DEV)/bin/python -m tests.benchmarks.statistics
+	$(DEV)/bin/python -m tests.benchmarks.few_units
+	$(DEV)/bin/python -m tests.benchmarks.clusters
 
 # Weights and calibration of the lexical detector, anew from every annotated answer of a mirror.
 train-lexical: $(DEV)/.done
@@ -119,34 +132,38 @@ TINY := $(RESULTS)/tiny
 train-tiny: $(DEV)/.done
 	rm -rf $(TINY)
 	$(DEV)/bin/python -m tests.tiny_models bert $(TINY)/base
-	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --detector transformers --base $(TINY)/base --mirror $(MINIATURE) --without de \
+	OMP_NUM_THREADS=1 $(DEV)/bin/lm-eval-grounded train --base $(TINY)/base --mirror $(MINIATURE) --without de \
 	  --calibrate -o $(TINY)/detector --max_length 512 --num_train_epochs 4 --learning_rate 3e-3 --disable_tqdm true
 	$(DEV)/bin/lm_eval --model hallucination-detector --model_args detector=$(TINY)/detector \
 	  --tasks mfava_detection_de_gold,mushroom_de --metadata '{"mirror": "$(MINIATURE)"}' --log_samples --output_path $(TINY)/detection
 	$(DEV)/bin/lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de --log_samples \
 	  --metadata '{"mirror": "$(MINIATURE)", "detector": "$(TINY)/detector"}' --output_path $(TINY)/wild
 
-# Reports, leaderboards and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
+# Reports and the page to mark answers on, in a browser: Debian's Chromium, which root installs where it is missing;
 # skipped, with the reason, without it. SCREENSHOTS=DIR keeps a picture of each page.
 test-report: $(DEV)/.browser
 	@command -v chromium google-chrome > /dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || true
-	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py tests/test_leaderboard_browser.py \
+	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py \
 	  tests/test_marking_browser.py
 
 $(DEV)/.browser: $(DEV)/.done
 	$(DEV)/bin/python $(PIP) -e '.[browser]'
 	touch $@
 
-# The user's command on vLLM itself, and detectors on it, in this process; all on CPU, with a thread for each
-# tiny model: more would wait for each other where other tests run beside.
+# The user's command on vLLM itself, on CPU, with a thread for each tiny model: more would wait for each other where other tests
+# run beside.
 test-vllm: $(VLLM)/.done
 	VLLM_CPU_KVCACHE_SPACE=1 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
-	  $(VLLM)/bin/python -m pytest --durations=8 -m vllm tests/test_backends.py tests/test_vllm_engine.py
+	  $(VLLM)/bin/python -m pytest --durations=8 -m vllm tests/test_backends.py
 
-# LangChain and Inspect themselves, in an environment of their own.
+# The examples of LangChain and Inspect, in an environment of their own.
 test-integrations: $(DEV)/.done
 	$(DEV)/bin/nox -s integrations
+
+# Logs that the tools' own classes write; installing the twelve of them takes long, so it is no part of .ci/run.
+test-writers: $(DEV)/.done
+	$(DEV)/bin/nox -s writers
 
 # Results through the converter of the shared leaderboards, which needs Python 3.12; skipped, with the reason, without it.
 test-leaderboard: $(DEV)/.done
@@ -176,18 +193,4 @@ $(VLLM)/.done: $(SOURCES) tests/environment/name_vllm.py
 	touch $@
 
 clean:
-	rm -rf $(DEMO) $(DEV) $(VLLM) .nox mutants results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-
-# Changes the code in one place at a time, and asks which changes the fast tests notice; MUTANTS='custom_metrics.scores.grounding*' for
-# some. `mutmut results` prints the survivors, `mutmut show NAME` one.
-MUTANTS ?=
-.PHONY: mutants fuzz
-mutants: $(DEV)/.done
-	$(DEV)/bin/python $(PIP) mutmut==3.8.1
-	$(DEV)/bin/mutmut run $(foreach name,$(MUTANTS),'$(name)')
-	$(DEV)/bin/mutmut results
-
-# Inputs to every parser of foreign text, and how its time grows; FUZZ is the number of inputs of each.
-FUZZ ?= 100000
-fuzz: $(DEV)/.done
-	FUZZ=$(FUZZ) $(DEV)/bin/python -m pytest tests/fuzz -m 'not vllm and not browser' -n 2
+	rm -rf $(DEMO) $(DEV) $(VLLM) .nox results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,12 @@ OF_HARNESS = """
     backends both_harnesses install judge_prompts making other_tasks ranks reproduce scoring shared_work unfinished
 """.split()
 
+# Tools whose own classes write logs in tests/test_log_writers.py.
+WRITE_LOGS = """
+    ragas>=0.4 langgraph>=1.0 llama-index-core>=0.14 haystack-ai>=2.20 openai>=2.0 deepeval>=3.0 azure-ai-evaluation>=1.13
+    langfuse>=3.0 mlflow>=3.4 arize-phoenix>=12 opentelemetry-sdk>=1.30 openinference-semantic-conventions>=0.1.20
+""".split()
+
 
 @nox.session(python=OTHERS)
 def tests(session: nox.Session) -> None:
@@ -80,7 +86,23 @@ def leaderboard(session: nox.Session) -> None:
 
 @nox.session(python=OWN, default=False)
 def integrations(session: nox.Session) -> None:
-    """The doors to LangChain and Inspect, and a log that Inspect has written, with the real packages."""
-    session.install("-q", "--no-compile", "-e", ".[integrations]", "pytest>=8.3")
+    """The examples of LangChain and Inspect, and a log that Inspect has written, with the real packages."""
+    session.install("-q", "--no-compile", "-e", ".", "inspect-ai>=0.3.200", "langchain-core>=1.0", "pytest>=8.3")
     files = "tests/test_integrations.py", "tests/test_log_formats.py"
     session.run("pytest", "-q", "-k", "langchain or inspect", *files, *session.posargs)
+
+
+@nox.session(python=OWN, default=False)
+def writers(session: nox.Session) -> None:
+    """Logs that the classes of twelve tools write, and two workers of Ray, with the real packages: gigabytes."""
+    session.install("-q", "--no-compile", "-e", ".[ray]", "inspect-ai>=0.3.200", "pytest>=8.3")
+    for tool in WRITE_LOGS:  # one after another: all at once takes pip an hour to resolve
+        session.install("-q", "--no-compile", tool)
+    session.install("-q", "--no-compile", "--no-deps", "langchain-community==0.3.31")  # which ragas imports a part of
+    told = {
+        "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    files = "tests/test_log_writers.py", "tests/test_log_batches.py"
+    session.run("pytest", "-q", "-k", "ray or without_an_option", *files, *session.posargs, env=told)

@@ -8,7 +8,9 @@ of that.
 - more than a tenth are empty or loop;
 - more than a third have another label under ``strict`` than under ``robust`` (NoMIRACL). Of the eleven models of the
   released answers, five are above that in some language;
-- there are ten answers or more, and all are equal.
+- there are ten answers or more, and all are equal;
+- more than a fifth are refusals by policy, or words that have nothing to do with question and passages
+  (:mod:`custom_metrics.reading.no_statement`).
 
 Three more warnings are about replies that do not have the form that the task wants (:func:`unread_warning`,
 :func:`copy_warning`), and about too few questions (:func:`few_warning`).
@@ -24,11 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.response import after_reasoning, final_answer
-from custom_metrics.reading.tagged_text import align, parse
-from custom_metrics.reading.words import words
+from custom_metrics.reading.no_statement import is_refusal, is_word_salad
+from custom_metrics.reading.reasoning import after_reasoning
+from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import INVALID
-from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.intervals import wilson
 from custom_metrics.statistics.units import FEW
 
@@ -37,7 +38,7 @@ FEWEST_EQUAL = 10
 
 # kind to a description of the answers; below, to the usual cause
 _DESCRIPTIONS = {
-    "unfinished": "in a reasoning block that never ended",
+    "unfinished": "in an unfinished thought",
     "empty": "empty",
     "failure": "the message of a service that failed",
     "loop": "in a loop",
@@ -46,13 +47,23 @@ _DESCRIPTIONS = {
     "markup": "markup alone",
     "code": "code alone",
     "noise": "noise",
+    "salad": "of words that neither question nor passages hold",
     "script": "in a script that is not the question's",
+    "refusal": "refusals by policy",
     "other": "asking back",
+}
+# What can be read as an answer, and is none that the passages led to. A run of these says so; its rates stay.
+_NOTED = {
+    "refusal": "are refusals by policy, not statements about the passages",
+    "salad": "are of words that neither question nor passages hold",
 }
 _UNTUNED = "a model that is not tuned to follow instructions"
 _TEMPLATE = f"a missing --apply_chat_template, or {_UNTUNED}"
 _ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
-_REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
+_REASONING = (
+    "a thought that never ended: give it room (--gen_kwargs max_gen_toks=4096, and --model_args think_end_token=... of the "
+    "model), or turn thinking off (enable_thinking=False)"
+)
 _SERVICE = "a service that was down or refused the requests: run it again"
 _CAUSES = {"unfinished": _REASONING, "empty": _ROOM, "failure": _SERVICE}
 
@@ -107,8 +118,9 @@ class Sign(NamedTuple):
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
-    `kinds` has those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a reasoning block that never ended) and
-    ``other`` (Invalid for another reason).
+    `kinds` has those of :mod:`custom_metrics.reading.no_answer`, ``unfinished`` (a thought that never ended) and ``other``
+    (Invalid for another reason). Apart from these are answers that can be read but are refusals by policy (`refusal`), or
+    words that have nothing to do with question and passages (`salad`).
     """
 
     total: int
@@ -116,7 +128,9 @@ class Signs(NamedTuple):
     invalid: int  # Invalid under `robust`, or no answer where there are no labels
     different: int  # how many different answers there are
     labelled: bool = False
-    apart: int = 0  # how many have another label under `strict` than under `robust`
+    apart: int = 0  # how many, thoughts apart, have another label under `strict` than under `robust`
+    refusal: int = 0
+    salad: int = 0
 
     @property
     def are_equal(self) -> bool:
@@ -146,29 +160,32 @@ def signs_of(answers: Iterable[Answered]) -> Signs:
 def count(answers: Iterable[Sign]) -> Signs:
     """Count the signs of answers, one :class:`Sign` each."""
     kinds: Counter[str] = Counter()
+    noted: Counter[str] = Counter()
     texts: set[Hashable] = set()
     labelled = False
     total = invalid = apart = 0
     for kind, text, labels in answers:
         total += 1
         texts.add(text)
-        is_invalid = kind is not None
+        is_invalid = kind is not None and kind not in _NOTED
         if labels is not None:
             labelled = True
-            apart += labels.strict != labels.robust
+            apart += kind != "unfinished" and labels.strict != labels.robust
             is_invalid = labels.robust == INVALID
             if is_invalid:
                 kind = kind or "other"
-            elif kind != "loop":  # its verdict can be read
+            elif kind != "loop" and kind not in _NOTED:  # its verdict can be read
                 kind = None
         invalid += is_invalid
-        if kind:
+        if kind in _NOTED and not is_invalid:
+            noted[kind] += 1
+        elif kind:
             kinds[kind] += 1
-    return Signs(total, kinds, invalid, len(texts), labelled, apart)
+    return Signs(total, kinds, invalid, len(texts), labelled, apart, **noted)
 
 
 def kind_of(answer: Answered) -> str | None:
-    """The kind of a text that is no answer, a key of :attr:`Signs.kinds`; ``None`` for an answer."""
+    """The kind of a text that is no answer, a key of :attr:`Signs.kinds` or a field of :class:`Signs`; else ``None``."""
     final = final_answer(answer.response)
     if not final.strip():
         response = answer.response if isinstance(answer.response, str) else ""
@@ -176,6 +193,10 @@ def kind_of(answer: Answered) -> str | None:
     kind = no_answer(final, answer.question, answer.passages)
     if kind is None and answer.labels is None and is_repetitive(final, answer.language):
         return "loop"  # behind a beginning that is an answer
+    if kind is None and is_refusal(final):
+        return "refusal"
+    if kind is None and is_word_salad(final, answer.question, answer.passages):
+        return "salad"
     return kind
 
 
@@ -196,7 +217,12 @@ def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] =
     if signs.is_invalid:
         facts.append(f"{signs.invalid} {of_all} are {'Invalid' if signs.labelled else 'no answers'} ({listed})")
     elif kinds:
-        facts.append(f"{kinds.total()} {of_all} are empty or loop ({listed})")
+        alike = f"{kinds.total()} {of_all} are {_DESCRIPTIONS[next(iter(kinds))]}"
+        facts.append(alike if len(kinds) == 1 else f"{kinds.total()} {of_all} are empty or loop ({listed})")
+    noted = ((getattr(signs, kind), description) for kind, description in _NOTED.items())
+    facts += [
+        f"{number} {of_all} {description}" for number, description in noted if number > MOST_INVALID * signs.total
+    ]
     causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
     if signs.apart > MOST_APART * signs.total:
         facts.append(f"strict and robust differ on {signs.apart} {of_all}: they are not in the prompt's own words")
@@ -227,6 +253,8 @@ def is_repetitive(text: str, language: str | None = None) -> bool:
         text: the answer; case does not matter.
         language: decides what a word is, see :mod:`custom_metrics.reading.words`.
     """
+    from custom_metrics.reading.words import words  # comparisons of labels read no words
+
     text = text.casefold()
     sentences = Counter("".join(filter(str.isalnum, sentence)) for sentence in _SENTENCE.findall(text))
     if any(count >= _SENTENCE_COPIES and len(s) >= _SENTENCE_LETTERS for s, count in sentences.items()):
@@ -261,6 +289,8 @@ def _how_to_run(prompting: Prompting) -> str:
 def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
     """The warning for a judge with many replies without a `verdict` (such as ``"rating"``), or ``None``.
     `replies` come from the judge's filters."""
+    from custom_metrics.scores.judging import UNREAD
+
     number = sum(reply == UNREAD for reply in replies)
     if number <= NOTEWORTHY * len(replies):
         return None
@@ -276,8 +306,10 @@ def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = 
 def copy_warning(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prompting = PROMPTED) -> str | None:
     """The warning for a detection task with many replies, each after its document, that are not the given answer with tags,
     or ``None``."""
+    from custom_metrics.reading.tagged_text import LOST, align, parse
+
     kinds = [align(*parse(reply), doc["answer"]).kind for doc, reply in replies]
-    number = kinds.count("lost")
+    number = kinds.count(LOST)
     if number <= NOTEWORTHY * len(kinds):
         return None
     back = (
@@ -286,7 +318,7 @@ def copy_warning(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Pr
         else ""
     )
     return (
-        f"{number} of {len(kinds)} replies are not the given answer with tags, and count as if nothing were flagged, so "
+        f"{number} of {len(kinds)} replies are not the given answer with tags, and count as wrong, so "
         f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector){back}"
     )
 

@@ -1,6 +1,7 @@
 """Harness filters: each maps every response of a task, with its document, to a label, a rating or a cleaned text.
 
-To the harness a filter is a class with the method ``apply``. Here is no more of it, so that nothing of it is imported.
+To the harness a filter is a class with the method ``apply``. Here is no more of it, so that nothing of it is imported. What
+one filter alone needs is imported where it is used: a run has one or two of them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.reading.response import after_reasoning, final_answer
-from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
-from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.reading.reasoning import after_reasoning
+from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import nomiracl_label, robust_label
-from custom_metrics.scores.judging import UNREAD, read_preference, read_rating, read_support
 
 
 class _ResponseFilter(ABC):
@@ -78,6 +77,8 @@ class CopiedAnswer(_ResponseFilter):
     """
 
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        from custom_metrics.reading.tagged_text import align, parse
+
         final = final_answer(response)
         if final == response or not isinstance(response, str):
             return final
@@ -89,6 +90,8 @@ class JudgeRating(_ResponseFilter):
     """``judge_rating``: a judge's reply becomes ``"1"`` to ``"4"``, or ``"unread"``."""
 
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        from custom_metrics.scores.judging import UNREAD, read_rating
+
         return str(read_rating(response) or UNREAD)
 
 
@@ -96,6 +99,8 @@ class JudgePreference(_ResponseFilter):
     """``judge_preference``: a judge's reply about two answers becomes ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``."""
 
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        from custom_metrics.scores.judging import UNREAD, read_preference
+
         return read_preference(response) or UNREAD
 
 
@@ -103,4 +108,7 @@ class JudgeSupport(_ResponseFilter):
     """``judge_support``: a judge's reply about a sentence becomes ``"Supported"``, ``"Not Supported"`` or ``"unread"``."""
 
     def extract(self, response: Any, doc: Mapping[str, Any]) -> str:
+        from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
+        from custom_metrics.scores.judging import UNREAD, read_support
+
         return {True: SUPPORTED, False: NOT_SUPPORTED, None: UNREAD}[read_support(response)]

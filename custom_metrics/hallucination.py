@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
-from custom_metrics.scores.aggregations import Ratios, Strata
+from custom_metrics.scores.aggregations import Aggregation, Ratios, Strata
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, resampled_sums, spread
+from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, resampled_sums, spread, unseen_share
 from custom_metrics.statistics.paired_difference import (
+    FEWEST,
     ITERATIONS,
+    NEGLIGIBLE,
     NO_DIFFERENCE,
     Floats,
     PairedDifference,
@@ -42,6 +44,7 @@ from custom_metrics.statistics.paired_difference import (
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors
+from custom_metrics.statistics.shares import share_of_clusters
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -107,7 +110,8 @@ def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, fl
 
 
 def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
-    """The rates of a corpus of answers, with bounds from a cluster bootstrap.
+    """The rates of a corpus of answers: the flagged share with bounds by :mod:`custom_metrics.statistics.shares`, the
+    corrected ones by a cluster bootstrap.
 
     With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
 
@@ -124,16 +128,20 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
     share, equation_1, rogan_gladen = rates(counts, errors)
-    flagged_sums, total_sums = resampled_sums(counts, RESAMPLES if errors is None else len(errors.draws)).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = flagged_sums / total_sums
-    detected = Figure(share, *(spread(shares) if len(counts) > 1 else ()))
+    low, high, error = map(float, share_of_clusters(*counts.T))
+    detected = Figure(share, low, high, error)
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
+    flagged_sums, total_sums = resampled_sums(counts, len(errors.draws)).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = flagged_sums / total_sums
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
     drawn = np.minimum(errors.draws[:, 2] * shares, max(1.0, equation_1))
     estimated = UNDEFINED if math.isnan(equation_1) else Figure(equation_1, *spread(drawn))
-    return Estimates(detected, estimated, _corrected(rogan_gladen, shares, errors))
+    corrected = _corrected(rogan_gladen, shares, errors)
+    if (corrected.low, corrected.high) == (0.0, 1.0):
+        estimated = estimated._replace(low=0.0, high=1.0)  # nothing is known of the rate: no flagged word is no 0.000
+    return Estimates(detected, estimated, corrected)
 
 
 UNLIKELY = 0.2
@@ -243,6 +251,7 @@ class HallucinationRate(Ratios):
 
     clustered_by = "article"
     shares_clusters = False
+    additions = Aggregation.additions  # articles count alike, as in the draws of the corrected rates
 
     def __init__(self, name: str, rate: str) -> None:
         super().__init__(name)
@@ -310,4 +319,27 @@ def compare_corrected(corrected: Sequence[Corrected], rate: str) -> PairedDiffer
     if p <= (_FEWEST_BEYOND + 1) / (ITERATIONS + 1):
         p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(stratum.values) for stratum in corrected)
+    if high - low <= NEGLIGIBLE or clusters - len(corrected) < FEWEST - 1:
+        low, high, p = _where_all_differ_alike(corrected, first - second, p, rate == RATES[2])
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
+
+
+def _where_all_differ_alike(
+    corrected: Sequence[Corrected], difference: float, p: float, bounded: bool
+) -> tuple[float, float, float]:
+    """Bounds and p where no draw varies, such as that of two models without a flagged word. A share u of a language's
+    articles may differ, of which none was seen: by as much as all words flagged for one model, and none for the other.
+    Bounds of languages are combined by MOVER. All are ``nan`` of fewer than five articles."""
+    sizes = [len(stratum.values) for stratum in corrected]
+    if sum(sizes) - len(sizes) < FEWEST - 1:
+        return math.nan, math.nan, math.nan
+    distances = [
+        unseen_share(len(of.values)) * of.slope * (1 + abs(float(np.subtract(*of.values.mean(axis=0)))))
+        for of in corrected
+    ]
+    reach = math.hypot(*distances) / len(sizes)
+    low, high = difference - reach, difference + reach
+    if bounded:
+        low, high = max(low, -1.0), min(high, 1.0)
+    outside = low > 0 or high < 0
+    return low, high, min(p, float(np.nextafter(SIGNIFICANCE, 0))) if outside else max(p, SIGNIFICANCE)

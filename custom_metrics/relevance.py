@@ -32,7 +32,8 @@ from custom_metrics.abstention.folding import EDGE, legible
 from custom_metrics.abstention.question_reading import breaks_off, leaves_open, only_names_material, only_prepares
 from custom_metrics.abstention.sentence_splitting import MASK, denies_quotation, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, is_unfilled, is_unrelated, no_answer, without_prompt
-from custom_metrics.reading.response import after_reasoning, final_answer
+from custom_metrics.reading.reasoning import after_reasoning
+from custom_metrics.reading.response import final_answer
 from custom_metrics.statistics.figures import outcome
 
 ANSWER = "Yes, answer is present"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -147,6 +148,7 @@ def in_workers(work: Callable[[int, int], None], size: int, what: str) -> None:
 
 
 def _worker(work: Callable[[int, int], None], number: int, size: int, failures: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     set_place(ProcessPlace(number, size, number))
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // size)))  # before torch is imported

@@ -12,6 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.usage.plain_errors import naming
 from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import Detector, Languages, Texts, check_lengths
 
@@ -103,7 +104,7 @@ class StoredDetector:
         if not new_spans:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as stream:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as stream:
             stream.writelines(json.dumps({"key": key, "spans": spans}) + "\n" for key, spans in new_spans.items())
         self.spans_by_key.update((key, json.dumps(spans)) for key, spans in new_spans.items())
 

@@ -7,6 +7,8 @@ from importlib.metadata import version
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_grounded.answers import abstains, detect, k_precision, relevance_label, rouge, span_iou
+from lm_eval_grounded.batches import LogReader, merge_logs
+from lm_eval_grounded.differences import difference
 from lm_eval_grounded.evaluate_metric import evaluate_folder, evaluate_module
 from lm_eval_grounded.logs import FlaggedLog, detect_log
 from lm_eval_grounded.runs import Comparison, Runs, compare, read
@@ -15,6 +17,7 @@ __version__ = version("lm-eval-grounded")
 __all__ = [
     "Comparison",
     "FlaggedLog",
+    "LogReader",
     "Runs",
     "UsageError",
     "__version__",
@@ -22,9 +25,11 @@ __all__ = [
     "compare",
     "detect",
     "detect_log",
+    "difference",
     "evaluate_folder",
     "evaluate_module",
     "k_precision",
+    "merge_logs",
     "read",
     "relevance_label",
     "rouge",

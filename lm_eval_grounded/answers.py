@@ -61,7 +61,11 @@ def one_or_many(function: Callable[Concatenate[str, P], T]) -> OneOrMany[P, T]:
 @one_or_many
 def abstains(text: str, language: str | None = None) -> bool:
     """Whether an answer, or each of a list, says that it cannot answer (:func:`custom_metrics.abstention.is_abstention`).
-    Without a language, the two count that it most looks like. UsageError where the language has no phrase table."""
+    Without a language, the two count that it most looks like. UsageError where the language has no phrase table.
+
+    >>> abstains(["Der Text sagt es nicht.", "Paris"], language="de")
+    [True, False]
+    """
     from custom_metrics.abstention import is_abstention
     from custom_metrics.reading.response import final_answer
     from lm_eval_tasks.detection.language_tags import with_phrases
@@ -79,7 +83,11 @@ def relevance_label(
 ) -> str:
     """NoMIRACL's label of a response, or of each of a list: ``Yes, answer is present``, ``I don't know`` or ``Invalid``
     (:func:`custom_metrics.relevance.robust_label`, which says what `question` and `passages` are for). `strict` reads the
-    response alone, as the released parser does. UsageError where the language has no phrase table."""
+    response alone, as the released parser does. UsageError where the language has no phrase table.
+
+    >>> relevance_label("No passage mentions it.", language="en")
+    "I don't know"
+    """
     from custom_metrics.relevance import nomiracl_label, robust_label
     from lm_eval_tasks.detection.language_tags import with_phrases
 
@@ -92,8 +100,12 @@ def relevance_label(
 @one_or_many
 def k_precision(answer: str, passages: Several, language: str | None = None) -> float:
     """The share of the tokens of an answer, or of each of a list, that its passages hold; ``nan`` without a token
-    (:func:`custom_metrics.scores.grounding.k_precision`). The language decides what a token is: of ``en`` ROUGE's, as in
-    CLAPnq. UsageError where nothing here finds its words, or there is no passage."""
+    (:func:`custom_metrics.scores.grounding.k_precision`). Tokens are the words of the language; of ``en`` ROUGE's, as in
+    CLAPnq. UsageError where nothing here finds its words, or there is no passage.
+
+    >>> k_precision("The cat is an astronaut.", ["The cat sleeps.", "It is a cat."], language="en")
+    0.6
+    """
     from custom_metrics.scores import grounding
     from lm_eval_tasks.detection.language_tags import code_of
 
@@ -104,17 +116,29 @@ def k_precision(answer: str, passages: Several, language: str | None = None) -> 
 @one_or_many
 def rouge(answer: str, references: Several, passages: Several = None) -> dict[str, float | None]:
     """CLAPnq's ``rougeL``, ``recall``, ``rougeLp`` (against `passages`) and ``length`` of an answer, or of each of a list;
-    ``None`` for what has no reference, or no passage (:func:`custom_metrics.scores.grounding.score_answer`)."""
-    from custom_metrics.scores.grounding import score_answer
+    ``None`` for what has no reference, or no passage (:func:`custom_metrics.scores.grounding.score_answer`). UsageError
+    where these are in another script than Latin.
 
-    return score_answer(answer, _texts(references, "references"), _texts(passages, "passages"))
+    >>> rouge("a cat sat", references=["the cat sat"], passages="the cat sat on the mat")["recall"]
+    0.6666666666666666
+    """
+    from custom_metrics.scores.grounding import refuse_other_scripts, score_answer
+
+    texts = _texts(references, "references"), _texts(passages, "passages")
+    for each in texts:
+        refuse_other_scripts(each)
+    return score_answer(answer, *texts)
 
 
 @one_or_many
 def span_iou(answer: str, annotated: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> float:
     """Intersection over union of the characters that two sides mark in an answer, or in each of a list; 1.0 where both mark
     none (:func:`custom_metrics.scores.character_labels.iou`). A span is (start, end), or longer, as :func:`detect` gives
-    it. UsageError where it is not in the answer."""
+    it. UsageError where it is not in the answer.
+
+    >>> span_iou("The cat is an astronaut.", annotated=[(14, 23)], predicted=[(11, 23)])
+    0.75
+    """
     from custom_metrics.scores.character_labels import iou
 
     return iou(_in_text(annotated, answer, "annotated"), _in_text(predicted, answer, "predicted"))
@@ -155,9 +179,8 @@ def detect(
     a loaded one; `options` are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such
     detector, option or value."""
     from detector_plugin import load_detector
-    from detector_plugin.detector import DEFAULT_DETECTOR, RAG
+    from detector_plugin.detector import DEFAULT_DETECTOR
     from detector_plugin.filters import as_text
-    from detector_plugin.loading import resolve
     from lm_eval_tasks.detection.language_tags import code_of, guess
 
     rows: list[tuple[str, str, str | None, str]] = []
@@ -166,7 +189,7 @@ def detect(
         code = guess(text, source).code if tag is None else code_of(tag)
         rows.append((source, text, code, text_of("" if asked is None else asked, "question")))
     if detector is None or isinstance(detector, str):
-        name, options = resolve(DEFAULT_DETECTOR if detector is None else detector, options, None, RAG)
+        name = DEFAULT_DETECTOR if detector is None else detector
         hashable = all(isinstance(value, Hashable) for value in options.values())
         detector = _loaded(name, tuple(sorted(options.items()))) if hashable else load_detector(name, **options)
     if not hasattr(detector, "detect"):

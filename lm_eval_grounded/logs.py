@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class FlaggedLog:
-    """A log that a detector has read. ``str()`` is what the command prints."""
+    """A log that a detector has read. ``str()`` is what the command prints.
+
+    >>> detect_log([{"answer": "The cat is an astronaut.", "passages": ["The cat sleeps."]}], language="en")
+    <FlaggedLog: 1 answers of records, read by lexical>
+    """
 
     def __init__(self, summary: LogSummary, rows: list[dict[str, Any]], source: str, detector: str) -> None:
         self.summary = summary
@@ -68,10 +72,12 @@ def detect_log(
     by: str | Sequence[str] = (),
     detector: str = "lexical",
     language: str | None = None,
+    no_passages: str = "unsupported",
     **options: Any,
 ) -> FlaggedLog:
     """Read a log of answers: a file in any form that ``lm-eval-grounded detect`` reads, or its records. `fields` are those
-    of ``--fields``, `by` names the groups, `language` is a BCP 47 tag, and `options` are the detector's.
+    of ``--fields``, `by` names the groups, `language` is a BCP 47 tag; `no_passages` "skip" leaves out
+    answers without passages, which are unsupported otherwise; and `options` are the detector's.
 
     >>> log = detect_log([{"answer": "The cat is an astronaut.", "passages": ["The cat sleeps."]}], language="en")
     >>> log.summary.total.answers
@@ -96,7 +102,7 @@ def detect_log(
         else:
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in log)
-        opened = open_log(path, name, given_fields(fields))
+        opened = open_log(path, name, given_fields(fields), no_passages)
         names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"

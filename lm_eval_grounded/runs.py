@@ -23,7 +23,12 @@ Place: TypeAlias = "str | os.PathLike[str]"
 
 class Runs:
     """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
-    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`."""
+    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`.
+
+    >>> runs = Runs("results")  # doctest of two runs, which lm_eval wrote to the folder
+    >>> len(runs), len(runs.answers)
+    (2, 600)
+    """
 
     def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
         from lm_eval_tasks.runs.finding import find_files
@@ -81,13 +86,22 @@ class Runs:
 def read(places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Runs:
     """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. With a `cost`, a
     made-up answer counts as much as so many wrong refusals in balanced errors. MissingSource: a place is not there, or
-    holds no results; ValueError, when it is read: a results file is damaged."""
+    holds no results; ValueError, when it is read: a results file is damaged.
+
+    >>> read("results")[0].model
+    'lm-eval-grounded/baseline-answer'
+    """
     return Runs(places, *more, cost=cost)
 
 
 class Comparison:
     """A comparison of runs. ``str()`` is what ``lm-eval-grounded compare`` prints; a notebook shows the same as tables. Its
-    `result` has the same as plain values."""
+    `result` has the same as plain values.
+
+    >>> comparison = compare("results", tasks="clapnq_rag", metrics="rougeL")
+    >>> comparison.to_dataframe()[["metric", "significant"]].values.tolist()
+    [['rougeL', False]]
+    """
 
     def __init__(self, result: Result, pairs: bool = False) -> None:
         self.result = result
@@ -98,6 +112,13 @@ class Comparison:
         import pandas
 
         return pandas.DataFrame(self.result.as_json()["differences"])
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Which model is better, a sentence or more on each benchmark: what ``compare --short`` prints below its table."""
+        from lm_eval_tasks.results.compare.verdicts import verdicts
+
+        return [line for verdict in verdicts(self.result) for line in verdict.lines]
 
     def _repr_html_(self, form: str = "html") -> str:
         from lm_eval_tasks.results.compare.tables import render
@@ -125,7 +146,11 @@ def compare(
     cost: float | None = None,
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
-    errors are those of ``lm-eval-grounded compare``; without a `cost`, runs keep the one that they were read with."""
+    errors are those of ``lm-eval-grounded compare``; without a `cost`, runs keep the one that they were read with.
+
+    >>> compare("results", tasks="clapnq_rag", metrics=["rougeL", "recall"])
+    <Comparison of lm-eval-grounded/baseline-answer, lm-eval-grounded/baseline-lexical: 2 differences>
+    """
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.joining import check_across
     from lm_eval_tasks.runs import Run

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -18,31 +19,71 @@ from pathlib import Path
 from typing import NoReturn
 
 from custom_metrics.usage.options import known_instead
-from custom_metrics.usage.plain_errors import PlainError
+from custom_metrics.usage.plain_errors import PlainError, naming
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks import commands
 from lm_eval_tasks.harness import short_errors
 
 ABOUT = (
-    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtragun_*, ragtruth_*. To "
+    "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtrag*, ragtruth_*. To "
     "evaluate a model, run `lm_eval`."
 )
 GROUPS = {
-    "Before a run": "check sources path retrieve",
+    "Before a run": "check sources retrieve",
     "Answers that exist": "score mark detect abstention",
-    "What a run says": "compare report leaderboard agreement reproduce",
-    "Detectors and data": "arena calibrate train make export",
+    "What a run says": "compare report reproduce",
+    "Detectors and data": "calibrate train make export",
 }
 _EXAMPLES = "\n\nExamples:\n"
 
+GONE = {
+    "agreement": "use scikit-learn's cohen_kappa_score; `score --marks` logs the kappa of annotators",
+    "arena": "run `lm_eval --model hallucination-detector --tasks mushroom,memerag,ragtruth` a detector, then `report`",
+    "detect --follow": "run it again when the log has grown",
+    "export figures": "in Python, `lm_eval_grounded.read(FOLDER).figures.to_csv(FILE)` writes the table",
+    "export model-card": "in Python, `lm_eval_grounded.read(FOLDER).figures` has what a card shows",
+    "leaderboard": "`report RUNS... -o FOLDER` writes the page of many runs, and one of each",
+    "mark --marks": "the lines of a marks file have `seconds`",
+    "mark --serve": "the page is a file; send it to the person who marks",
+    "path": "`check` prints the folder of the tasks",
+    "reproduce --mirror": "set LM_EVAL_GROUNDED_MIRROR",
+    "reproduce --task": "name it with --tasks in the command that `reproduce` prints",
+    "train --detector": "there is one kind; leave the option out",
+}
+"""Commands, and options of commands, that went in version 0.1, to what to use instead. The table goes with the next one."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit status. Without one, print the commands in groups, each with an example."""
-    argv = sys.argv[1:] if argv is None else argv
+    """Run a subcommand; returns the exit status. Without one, print the commands in groups, each with an example. Ctrl-C is
+    said in one line, with the status of a shell's."""
+    short_errors.install()
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        with naming(commands.STANDARD_OUTPUT):
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        commands.say("lm-eval-grounded: interrupted", error=True)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # `| head`: the reader has seen enough
+        _leave_standard_output()
+        return 0
+    except (OSError, ValueError, PlainError) as error:
+        if isinstance(error, OSError) and error.filename == commands.STANDARD_OUTPUT:
+            _leave_standard_output()
+        commands.say(short_errors.one_line(error, "lm-eval-grounded"), error=True)
+        return 2
+    return status
+
+
+def _leave_standard_output() -> None:
+    """Drop what could not be written there, so that Python does not complain of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(argv: Sequence[str]) -> int:
     if not argv:
         commands.say(overview())
         return 0
-    short_errors.install()
     parser = _Parser(prog="lm-eval-grounded", description=ABOUT)
     own = version("lm-eval-grounded") if "--version" in argv else ""  # which takes a while to find
     parser.add_argument("--version", action="version", version=f"%(prog)s {own}")
@@ -57,6 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             subparser.epilog = f"examples:\n{examples.rstrip()}" if examples else None
             command.add_arguments(subparser)
             subparser.set_defaults(run=command.run)
+    typed = (argv[0], *(f"{argv[0]} {word.partition('=')[0]}" for word in argv[1:]))
+    for gone in filter(GONE.__contains__, typed):
+        commands.say(f"lm-eval-grounded: `{gone}` is gone: {GONE[gone]}", error=True)
+        return 2
     if not argv[0].startswith("-") and argv[0] not in command_names():
         parser.error(f"there is no command {argv[0]!r}{known_instead(argv[0], command_names())}")
     arguments, unknown = parser.parse_known_args(argv)
@@ -64,16 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     arguments.unknown = unknown
     _show_log()
-    try:
-        commands.check_output(arguments)
-        status: int = arguments.run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # `| head`: the reader has seen enough; Python must not complain at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OSError, ValueError, PlainError) as error:
-        commands.say(short_errors.one_line(error, "lm-eval-grounded"), error=True)
-        return 2
+    commands.check_output(arguments)
+    status: int = arguments.run(arguments)
     return status
 
 

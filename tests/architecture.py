@@ -1,13 +1,12 @@
 """The picture of rooms in ``ARCHITECTURE.md``, drawn from the imports of the code.
 
 ``python -m tests.architecture`` writes it anew, between two marks of the page. A room is a package at most two levels deep
-(``lm_eval_tasks.clapnq``); it holds what lies below it. An arrow leads from a room to one that it imports. Which arrows are
-allowed stands in ``pyproject.toml`` (``tool.importlinter``).
+(``lm_eval_tasks.runs``); it holds what lies below it. All benchmarks are one room. An arrow leads from a room to one it
+imports. Which arrows are allowed stands in ``pyproject.toml`` (``tool.importlinter``).
 """
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,25 +21,31 @@ Arrows = Mapping[tuple[str, str], list[str]]
 """(importing room, imported room) to the importing modules, one entry for each import."""
 
 
-def rooms() -> dict[str, str]:
-    """Every room's name to the first line of its docstring; a package stands before what is in it."""
-    described = {}
-    for package in PACKAGES:
-        for file in (ROOT / package / "__init__.py", *sorted((ROOT / package).glob("*/__init__.py"))):
-            name = ".".join(file.parent.relative_to(ROOT).parts)
-            described[name] = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").partition("\n")[0]
-    return described
+BENCHMARKS = "lm_eval_tasks.benchmarks"
+
+
+def rooms() -> list[str]:
+    """The names of all rooms; a package stands before what is in it."""
+    folders = [
+        file.parent
+        for package in PACKAGES
+        for file in (ROOT / package / "__init__.py", *sorted((ROOT / package).glob("*/__init__.py")))
+    ]
+    names = [".".join(f.relative_to(ROOT).parts) for f in folders if not (f / "benchmark.py").exists()]
+    return [*names, BENCHMARKS]
 
 
 def arrows(names: Iterable[str]) -> Arrows:
     """The imports between rooms, those within functions too; what is imported for type checkers alone is left out."""
     import grimp
 
-    by_depth = sorted(names, key=lambda name: -name.count("."))
+    benchmarks = [f"lm_eval_tasks.{table.parent.name}" for table in (ROOT / "lm_eval_tasks").glob("*/benchmark.py")]
+    by_depth = sorted([*names, *benchmarks], key=lambda name: -name.count("."))
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
-    room_of = {
-        module: next(name for name in by_depth if f"{module}.".startswith(f"{name}.")) for module in graph.modules
-    }
+    room_of = {}
+    for module in graph.modules:
+        room = next(name for name in by_depth if f"{module}.".startswith(f"{name}."))
+        room_of[module] = BENCHMARKS if room in benchmarks else room
     found = defaultdict(list)
     for module in sorted(graph.modules):
         for imported in graph.find_modules_directly_imported_by(module):
@@ -67,48 +72,31 @@ def redundant(pairs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def chart(names: Iterable[str], imports: Arrows) -> str:
-    """A Mermaid flow chart: a box a room, in one frame a package.
+    """A Mermaid flow chart: a box a room, in one frame a package, named by its place in the list to keep the page short.
 
-    Redundant arrows are left out. Where two rooms import each other, the arrow of the fewer imports is dotted, and names
-    the importing files.
+    Redundant arrows are left out. Where two rooms import each other, the arrow of the fewer imports is dotted.
     """
+    number = {name: f"r{place}" for place, name in enumerate(names)}
     backward = {pair for pair, modules in imports.items() if len(imports.get(pair[::-1], ())) > len(modules)}
     forward = imports.keys() - backward
     lines = ["flowchart TD"]
-    for package in dict.fromkeys(name.partition(".")[0] for name in names):
-        lines.append(f"  subgraph {package}_all[{package}]")
-        lines += [f"    {_box(name)}" for name in names if name.partition(".")[0] == package]
+    for package in dict.fromkeys(name.partition(".")[0] for name in number):
+        lines.append(f"  subgraph {package}")
+        inside = [name for name in number if name.partition(".")[0] == package]
+        lines += [f'    {number[name]}["{name.partition(".")[2] or f"{package}/*.py"}"]' for name in inside]
         lines.append("  end")
-    lines += [f"  {_id(first)} --> {_id(second)}" for first, second in sorted(forward - redundant(forward))]
-    for first, second in sorted(backward):
-        files = dict.fromkeys(f"{module.rpartition('.')[2]}.py" for module in imports[first, second])
-        lines.append(f'  {_id(first)} -. "{", ".join(files)}" .-> {_id(second)}')
-    return "\n".join(lines)
-
-
-def _id(room: str) -> str:
-    return room.replace(".", "_")
-
-
-def _box(room: str) -> str:
-    package, _, inner = room.partition(".")
-    return f'{_id(room)}["{inner or f"{package}/*.py"}"]'
-
-
-def table(described: Mapping[str, str], imports: Arrows) -> str:
-    """The same as text: a row a room, with what it is and every room that it imports."""
-    lines = ["| room | what it is | imports |", "|---|---|---|"]
-    for room, description in described.items():
-        imported = ", ".join(f"`{second}`" for first, second in sorted(imports) if first == room)
-        lines.append(f"| `{room}` | {description.replace('``', '`').rstrip('.')} | {imported or 'none'} |")
+    targets: dict[str, list[str]] = defaultdict(list)
+    for first, second in sorted(forward - redundant(forward)):
+        targets[first].append(number[second])
+    lines += [f"  {number[first]} --> {' & '.join(seconds)}" for first, seconds in targets.items()]
+    lines += [f"  {number[first]} -.-> {number[second]}" for first, second in sorted(backward)]
     return "\n".join(lines)
 
 
 def picture() -> str:
     """What stands between the marks of the page."""
-    described = rooms()
-    imports = arrows(described)
-    return f"\n```mermaid\n{chart([*described], imports)}\n```\n\n{table(described, imports)}\n"
+    names = rooms()
+    return f"\n```mermaid\n{chart(names, arrows(names))}\n```\n"
 
 
 def updated(page: str) -> str:

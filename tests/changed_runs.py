@@ -53,6 +53,12 @@ def change_results(folder: Path, change: Callable[[Row], object]) -> None:
     path.write_text(json.dumps(results, ensure_ascii=False), "utf-8")
 
 
+def in_a_chat(row: Row) -> Row:
+    """A row whose prompt a chat template rendered."""
+    text = f"<|user|>{row['arguments']['gen_args_0']['arg_0']}<|end|><|assistant|>"
+    return {**row, "prompt_hash": "0" * 64, "arguments": {"gen_args_0": {"arg_0": text}}}
+
+
 def written_samples(folder: Path, task: str, values: Sequence[Row], docs: Sequence[Row] | None = None) -> Path:
     """A samples file without a results file: the values of the metrics, document by document."""
     folder.mkdir(parents=True, exist_ok=True)

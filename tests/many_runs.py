@@ -1,11 +1,10 @@
-"""Many runs from a few, whose values differ here and there; and runs of many documents from runs of a few."""
+"""Runs of many documents from runs of a few, and runs of given labels."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,29 +12,9 @@ from typing import Any
 from custom_metrics.relevance import INVALID, process_results
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.balanced_error import balanced_error
-from tests.changed_runs import change_results
 from tests.logged_runs import lines
 
 Row = dict[str, Any]
-
-
-def many_runs(source: Path, folder: Path, number: int, seed: int = 1) -> Path:
-    """Copy the runs in a folder, a folder each, in turn, until there are so many. One value in five differs."""
-    rng = random.Random(seed)
-    runs = sorted(source.iterdir())
-    for place in range(number):
-        run = folder / f"run{place:03d}"
-        shutil.copytree(runs[place % len(runs)], run)
-        change_results(run, lambda content, place=place: content.update(model_name=f"org/model-{place:03d}"))
-        for path in run.glob("samples_*.jsonl"):
-            rows = lines(path)
-            for row in rows:
-                for metric in row["metrics"]:
-                    value = row.get(metric)
-                    if isinstance(value, float) and rng.random() < 0.2:
-                        row[metric] = 1.0 - value if value in (0.0, 1.0) else min(1.0, 2 * value * rng.random())
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return folder
 
 
 def large_runs(source: Path, folder: Path, runs: int, documents: int, task: str = "nomiracl_de", seed: int = 1) -> Path:

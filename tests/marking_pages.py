@@ -53,10 +53,7 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
         line |= {"reference": reference, "article": name, "annotations": "real", "chance": 0.012345678901234567}
         order = {} if items else {"order": [*ids, ids[0]]}  # as the first line has it
         line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], **order}}
-        if kind == "preferences":
-            line |= {"answers": [answer, reference[:60]], "models": ["org/a", "org/b"], "runs": ["9f86", "1884"]}
-        else:
-            line |= {"answer": answer, "model": "org/secret", "run": "9f86d081884c7d65"}
+        line |= {"answer": answer, "model": "org/secret", "run": "9f86d081884c7d65"}
         items.append({"line": line, "suggested": [[4, 14, "hallucination"]] if changes.get("suggest") else []})
     head = {"kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}
     head |= {"file": f"marks_mfava_{languages[0]}", "language": languages[0], "direction": direction(languages[0])}

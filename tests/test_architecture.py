@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import PACKAGES, PAGE, updated
-from tests.conftest import ROOT, run
+from tests.conftest import ROOT, command, run
 
 TEXT = PAGE.read_text("utf-8")
 LINK = re.compile(r"\]\(([^)#]+)")
@@ -35,6 +35,30 @@ def test_metrics_and_detectors_need_no_harness(tmp_path: Path) -> None:
         "assert not [name for name in sys.modules if name.startswith(('lm_eval.', 'lm_eval_tasks'))]\n"
     )
     run([sys.executable, "-c", code], tmp_path, fresh=True, LM_EVAL_GROUNDED_AUTOLOAD="0")
+
+
+MODULES = """
+import sys
+from lm_eval_tasks.cli import main
+status = main(["compare", *sys.argv[1:]])
+ours = [name for name in sys.modules if name.split(".")[0] in ("custom_metrics", "detector_plugin", "lm_eval_tasks")]
+others = "clapnq mfava making memerag mtrag mtragun mushroom ragtruth detection".split()
+print(status, len(ours), [name for name in ours if name.split(".")[1:2] in [[other] for other in others]])
+"""
+
+
+@pytest.mark.one_python("what is imported")
+@pytest.mark.slow("runs the harness twice")
+def test_compare_of_two_runs_of_a_benchmark_loads_no_other(tmp_path: Path) -> None:
+    for name in ("gpt-4-azure", "Mistral-7B-Instruct-v0.2"):
+        stored = f"path={ROOT / 'lm_eval_tasks' / 'sample' / 'answers.jsonl'},model={name},name={name}"
+        model = ["--model", "replay", "--model_args", stored, "--tasks", "nomiracl_de,nomiracl_sw"]
+        options = ["--metadata", '{"mirror": "sample"}', "--log_samples", "--output_path", "runs"]
+        run([command("lm_eval"), *model, *options], tmp_path)
+    done = run([sys.executable, "-c", MODULES, *map(str, (tmp_path / "runs").iterdir())], tmp_path, fresh=True)
+    status, number, others = done.stdout.splitlines()[-1].split(maxsplit=2)
+    assert (status, others) == ("0", "[]")
+    assert int(number) <= 72
 
 
 def test_the_picture_is_current() -> None:
@@ -65,7 +89,7 @@ def named() -> Iterator[tuple[list[Path], list[str]]]:
 
 def test_every_name_is_in_a_file_of_its_row() -> None:
     rows = list(named())
-    assert len(rows) > 40
+    assert len(rows) > 15
     for paths, names in rows:
         assert [path for path in paths if not path.exists()] == []
         texts = [path.read_text("utf-8") for path in paths if path.is_file()]

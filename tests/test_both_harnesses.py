@@ -7,6 +7,8 @@ import logging
 import math
 import os
 import re
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness import autoload, host, short_errors, unfit
 from tests.conftest import ROOT, command, evaluate, results_of, run
+from tests.environment import harness_start
 from tests.miniature import MINIATURE
 from tests.other_tasks import write_tasks
 
@@ -216,6 +219,77 @@ def test_a_harness_that_lacks_something_is_one_line(
         assert short_errors.as_ours(other := ValueError("of another task")) is other
     finally:
         unfit.clear()
+
+
+GROUPS = {
+    "lm_eval.models": "model_registry",
+    "lm_eval.filters": "filter_registry",
+    "lm_eval.metrics": "metric_registry",
+    "lm_eval.aggregations": "aggregation_registry",
+}
+
+
+@pytest.mark.parametrize("discovers", [False, True])
+def test_names_are_registered_by_the_hook_or_found_by_the_harness(
+    discovers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A harness with PR 4013 and 4014 looks for entry points itself, and skips names that it has."""
+    from lm_eval import filters, models  # noqa: F401 (they wait for the hook)
+    from lm_eval.api import metrics, registry  # noqa: F401
+
+    fresh = {group: registry.Registry(group) for group in GROUPS}
+    for group, name in GROUPS.items():
+        monkeypatch.setattr(registry, name, fresh[group])
+    if discovers:
+        monkeypatch.setattr(registry, "import_plugins", lambda modules: None, raising=False)
+    autoload.register()
+    ours = {group: {*entry_points(group=group).select(group=group).names} for group in GROUPS}
+    by_hook = {group: {*fresh[group]} & ours[group] for group in ("lm_eval.models", "lm_eval.filters")}
+    assert by_hook == {group: set() if discovers else ours[group] for group in by_hook}
+    for group in GROUPS:
+        for entry in entry_points(group=group):
+            if entry.name not in fresh[group]:
+                fresh[group].register(entry.name, target=entry)
+        assert ours[group] <= {*fresh[group]}
+    assert fresh["lm_eval.models"].get("replay").__name__ == "Replay"
+    assert callable(fresh["lm_eval.aggregations"].get("balanced_error"))
+
+
+@pytest.mark.parametrize("discovers", [False, True])
+@pytest.mark.parametrize("asked", ["nothing", "our folder", "another folder"])
+def test_every_task_is_listed_once_on_both_doors(
+    discovers: bool, asked: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A harness with PR 4015 reads the folders that packages name, after its own tasks and before ``include_path``."""
+    from lm_eval.tasks import TaskManager
+
+    harness_start.remember()
+    start = TaskManager.__init__.__wrapped__  # type: ignore[attr-defined]
+    (door,) = entry_points(group="lm_eval.tasks", name="grounded")
+    assert door.value == "lm_eval_tasks"
+
+    class Manager(TaskManager):
+        def __init__(self, include_path: Any = None, include_defaults: bool = True, metadata: Any = None) -> None:
+            named = [str(Path(str(find_spec(door.module).origin)).parent)] if discovers else []  # type: ignore[union-attr]
+            start(
+                self, include_path=[*named, *(include_path or [])], include_defaults=include_defaults, metadata=metadata
+            )
+
+    autoload._add_tasks(Manager)
+    (tmp_path / "mine.yaml").write_text("task: nomiracl_de\ndataset_path: mine\n")
+    paths = {"nothing": None, "our folder": [Path(autoload.task_folder())], "another folder": [str(tmp_path)]}[asked]
+    with caplog.at_level(logging.WARNING):
+        for defaults in (True, False):
+            manager = Manager(include_path=paths, include_defaults=defaults)
+            listed = {"grounded_lite", "nomiracl_de"} & {*manager.all_tasks}
+            expected = {"grounded_lite", "nomiracl_de"} if defaults or discovers or asked == "our folder" else set()
+            assert listed == expected | ({"nomiracl_de"} if asked == "another folder" else set())
+            assert ("hellaswag" in manager.all_tasks, manager.include_path) == (defaults, paths)
+            if asked == "another folder":
+                index = getattr(manager, "task_index", None) or manager._task_index
+                assert index["nomiracl_de"].yaml_path == tmp_path / "mine.yaml"
+    overridden = [record.getMessage() for record in caplog.records if "overrides existing" in record.getMessage()]
+    assert len(overridden) == (asked == "another folder") * (2 if discovers else 1)  # the user's own, as it should be
 
 
 def test_a_run_of_another_model_needs_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

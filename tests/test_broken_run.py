@@ -15,6 +15,7 @@ import pytest
 
 from custom_metrics import filters
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
+from custom_metrics.reading.no_statement import is_refusal
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load
@@ -26,7 +27,10 @@ Harness = Callable[..., dict[str, Any]]
 QUESTION = "Welche Stadt ist die Hauptstadt Deutschlands?"
 TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to follow instructions"
 ROOM = "too few max_gen_toks, or a stop string that comes at once (--gen_kwargs)"
-REASONING = "a reasoning block that never ended: give it room (--gen_kwargs max_gen_toks=4096)"
+REASONING = (
+    "a thought that never ended: give it room (--gen_kwargs max_gen_toks=4096, and --model_args think_end_token=... of the "
+    "model), or turn thinking off (enable_thinking=False)"
+)
 GOOD = ["Yes, answer is present.", "I don't know", "Yes, answer is present in [3]."]
 LOOP = "Die Stadt liegt am Fluss. " * 4
 LATE_LOOP = f"Berlin ist eine Stadt im Norden. {'und so weiter ' * 9}"
@@ -87,12 +91,12 @@ def test_a_loop_is_read_by_the_words_of_its_language() -> None:
         ),
         (
             Signs(10, Counter(unfinished=2, other=1), 3, 9, True, 0),
-            "t: this run looks broken: 3 of 10 answers are Invalid (2 in a reasoning block that never ended, 1 asking "
+            "t: this run looks broken: 3 of 10 answers are Invalid (2 in an unfinished thought, 1 asking "
             f"back). Usual reasons: {REASONING}; {TEMPLATE}.",
         ),
         (
             Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, 18),
-            "t: this run looks broken: 3 of 20 answers are empty or loop (1 in a reasoning block that never ended, "
+            "t: this run looks broken: 3 of 20 answers are empty or loop (1 in an unfinished thought, "
             f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
         ),
         (Signs(20, Counter(empty=1, loop=1), 2, 18), None),
@@ -104,6 +108,12 @@ def test_a_loop_is_read_by_the_words_of_its_language() -> None:
         ),
         (Signs(9, Counter(), 0, 1, True, 0), None),
         (Signs(10, Counter(), 0, 1, True, 0), "t: all 10 answers are equal."),
+        (Signs(10, Counter(), 0, 9, refusal=2, salad=2), None),
+        (
+            Signs(10, Counter(), 0, 9, refusal=3, salad=3),
+            "t: 3 of 10 answers are refusals by policy, not statements about the passages; 3 of 10 answers are of words "
+            "that neither question nor passages hold.",
+        ),
         (
             Signs(10, Counter(empty=10), 10, 1, True, 4),
             "t: this run looks broken: 10 of 10 answers are Invalid (10 empty); strict and robust differ on 4 of 10 "
@@ -216,3 +226,46 @@ def test_is_repetitive(text: str, language: str, loops: bool) -> None:
 def test_a_loop_of_a_hundred_thousand_words_is_seen() -> None:
     assert is_repetitive("a b c " * 33_000, "de")
     assert not is_repetitive(" ".join(map(str, range(100_000))), "de")
+
+
+@pytest.mark.parametrize(
+    ("text", "refuses"),
+    [
+        ("I'm sorry, but I cannot assist with that request.", True),
+        ("I\u2019m sorry, I can\u2019t help with that.", True),
+        ("I won't be able to help with this request.", True),
+        ("Dabei kann ich Ihnen leider nicht helfen.", True),
+        ("Lo siento, pero no puedo ayudar con esa solicitud.", True),
+        ("抱歉，我无法协助处理该请求。", True),
+        ("申し訳ありませんが、そのご要望にはお応えできません。", True),
+        ("I don't know", False),
+        ("I'm sorry, but I cannot assist with this question, as no passage is about it.", False),
+        ("The passages do not provide an answer.", False),
+    ],
+)
+def test_a_refusal_by_policy_says_nothing_of_the_passages(text: str, refuses: bool) -> None:
+    assert is_refusal(text) is refuses
+    signs = signs_of([Answered(text, labels=Labels("Invalid", "I don't know"))])
+    assert (signs.refusal, signs.invalid) == (int(refuses), 0)
+
+
+SALAD = "velvet tractor whisper marble pickle saxophone glacier umbrella"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_salad"),
+    [
+        (SALAD, True),
+        (SALAD.title() + ". Yes!", True),
+        ("The harbour has the tower since 1850, says the second passage.", False),
+        ("Der Turm im Hafen wurde laut Text im Jahr 1850 gebaut.", False),
+        ("velvet tractor whisper marble pickle", False),  # five may be a name
+    ],
+)
+def test_words_that_nobody_gave_are_no_answer_to_the_question(text: str, is_salad: bool) -> None:
+    question, passages = "Wann wurde der Turm gebaut?", ("Der Turm im Hafen wurde im Jahr 1850 laut dem Text gebaut.",)
+    for label, counts in (("Yes, answer is present", (1, {})), ("Invalid", (0, {"salad": 1}))):
+        signs = signs_of([Answered(text, question, passages, "de", Labels("Invalid", label))])
+        if is_salad:
+            assert (signs.salad, signs.kinds) == counts
+        assert bool(signs.salad or signs.kinds["salad"]) is is_salad

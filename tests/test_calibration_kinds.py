@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from custom_metrics.hallucination import estimate
-from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES, expected_errors, measured_errors
+from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import ANNOTATIONS, KINDS, Calibration, LanguageCalibration, from_counts, load
 from lm_eval_tasks.commands.calibrate import calibration_from_runs
@@ -80,66 +78,7 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     assert calibration.languages["fi"]["real"].counts == (6, 3, 6, 27)
 
 
-# Errors to be expected
-
-
-@pytest.mark.one_python("how often bounds hold the truth")
-def test_bounds_for_a_new_language_hold_the_truth() -> None:
-    """Four languages with three models each are annotated; a fifth language, and a model of its own, is estimated.
-
-    With errors that differ from cell to cell, the 95 % bounds hold the true share at least as often as they say. Those of a
-    calibration that takes all annotated answers for one language's do not.
-    """
-    rng = np.random.default_rng(5)
-    held = np.zeros(2)
-    trials = 120
-
-    def rate(centre: float) -> float:
-        logit = math.log(centre / (1 - centre)) + rng.normal(0, 0.6)
-        return 1 / (1 + math.exp(-logit))
-
-    for _ in range(trials):
-        others = {
-            code: {m: answers(rng, rate(0.75), rate(0.2), 0.45) for m in "abc"} for code in ("de", "es", "fi", "it")
-        }
-        new = answers(rng, rate(0.75), rate(0.2), rng.uniform(0.1, 0.8), 60)
-        truth = (new[:, 0] + new[:, 2]).sum() / new.sum()
-        wild = np.stack([new[:, 0] + new[:, 1], new.sum(axis=1)], axis=1)
-        every = np.concatenate([counts for models in others.values() for counts in models.values()])
-        for index, errors in enumerate((expected_errors(others, 300), measured_errors(every, 300))):
-            got = estimate(wild, errors)
-            held[index] += got.rogan_gladen.low <= truth <= got.rogan_gladen.high
-    assert 0.9 <= held[0] / trials <= 1
-    assert held[1] / trials < 0.6
-
-
 # Cells of real answers
-
-
-def test_each_cell_is_estimated_by_what_saw_neither_its_language_nor_its_model() -> None:
-    rng = np.random.default_rng(2)
-    languages = {}
-    for code in ("de", "es", "fi"):
-        counts = [answers(rng, 0.8, 0.2, 0.5, number) for number in (20, 15, 14)]
-        models = ["everywhere"] * 20 + [f"of {code}"] * 15 + ["too few"] * 14
-        languages[code] = {"real": from_counts(np.concatenate(counts), "", models)}
-    found = cells.cells(Calibration(NAME, languages))
-    assert [(cell.language, cell.model, cell.answers) for cell in found] == [
-        (code, model, number) for code in languages for model, number in (("everywhere", 20), (f"of {code}", 15))
-    ]
-    own = languages["de"]["real"].documents
-    assert own is not None
-    pooled = {
-        code: {
-            name: kinds["real"].documents[np.array(kinds["real"].models) == name] for name in (f"of {code}", "too few")
-        }
-        for code, kinds in languages.items()
-        if code != "de"
-    }
-    wild = np.stack([own[:20, 0] + own[:20, 1], own[:20].sum(axis=1)], axis=1)
-    assert found[0].rates == estimate(wild, expected_errors(pooled))
-    assert found[0].truth == pytest.approx((own[:20, 0] + own[:20, 2]).sum() / own[:20].sum())
-    assert cells.cells(Calibration(NAME, {code: languages[code] for code in ("de", "es")})) == []
 
 
 def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custom_metrics.scores import detection
 from custom_metrics.scores.character_labels import iou, process_results, rho
 
 Soft = list[tuple[int, int, float]]
@@ -192,6 +193,24 @@ def test_a_tagged_answer_is_scored(response: str, iou_: float, rho_: float, coun
     assert values["f1"] == 2 * tp / (2 * tp + fp + fn)  # the document's own
     assert values["lost_rate"] == float("xyz" in response)
     assert values["altered_rate"] == float("xyz" in response or "war" in response)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Die Donau ist 3500 km lang.", (1.0, 1.0, 1.0)),  # as the shared task's scorer has it
+        ("Die Donau ist <entity>3500 km</entity> lang.", (0.0, 0.0, 0.0)),
+        ("", (0.0, 0.0, 0.0)),
+        ("I'm sorry, but I cannot help with that.", (0.0, 0.0, 0.0)),
+        ("<hallucination></hallucination>", (0.0, 0.0, 0.0)),
+        ("Keine Halluzinationen.", (0.0, 0.0, 0.0)),
+    ],
+)
+def test_a_lost_reply_wins_nothing_where_people_marked_nothing(reply: str, expected: tuple[float, ...]) -> None:
+    for process in (process_results, detection.process_results, detection.process_category_results):
+        values = process({**DOC, "spans": [], "soft_labels": []}, [reply])
+        assert values["f1"] == expected[2]
+        assert (values.get("iou", expected[0]), values.get("rho", expected[1])) == expected[:2]
 
 
 def test_nested_tags_count_with_the_higher_probability() -> None:

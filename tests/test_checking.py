@@ -60,20 +60,20 @@ def test_a_run_that_can_start(capsys: pytest.CaptureFixture[str]) -> None:
         f"The first prompt of {task}:" for task in ("nomiracl_de", "clapnq_rag", "mfava_de")
     ]
     assert "  | Wann wurde der Kölner Dom fertiggestellt?" in lines
-    assert "note: tokens are estimated, 3.8 bytes of UTF-8 each: no tokenizer is named" in lines[-2]
+    assert "note: tokens are estimated by script: no tokenizer is named" in lines[-2]
     assert lines[-1] == "ready: every file is here, every prompt could be made"
 
 
 def test_the_cost_of_a_run_and_its_time_at_a_speed(capsys: pytest.CaptureFixture[str]) -> None:
     """A request for each question, prompts by their bytes, answers by what they may have at most."""
     run = ("--tasks", "mfava_de,nomiracl_lite_de", *SAMPLE)
-    cost = "in all: 17 requests; about 6,000 tokens of prompts, up to 10,816 of answers"
+    cost = "in all: 17 requests; about 5,300 tokens of prompts, up to 10,816 of answers"
     assert 9 * 1024 + 8 * 200 == 10_816
     for more, time in (
         ((), ""),
         (("--speed", "10"), "; at most 27 minutes at 10 tokens a second, without loading the model"),
         (("--speed", "17requests"), "; 1 s at 17 requests a second, without loading the model"),
-        (("--speed", "0.5 tokens"), "; at most 9.2 hours at 0.5 tokens a second, without loading the model"),
+        (("--speed", "0.5 tokens"), "; at most 9.0 hours at 0.5 tokens a second, without loading the model"),
     ):
         assert next(line for line in said(capsys, 0, *run, *more) if line.startswith("in all")) == cost + time
     with pytest.raises(SystemExit):
@@ -184,7 +184,7 @@ def test_replay_is_asked_for_every_answer(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     arguments = ("--tasks", "nomiracl_de", *SAMPLE, "--model", "replay", "--model_args", f"path={tmp_path / 'a.jsonl'}")
     (found,) = problems(said(capsys, 1, *arguments))
-    assert "Stored are the answers to the first documents, as of partial runs: nomiracl_de with --limit 5" in found
+    assert "of nomiracl_de. Among --model_args, missing=skip" in found
     said(capsys, 0, *arguments, "--limit", "5")
 
 
@@ -194,7 +194,7 @@ def test_what_is_no_run_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Tasks not found: nomiracl_xx" in capsys.readouterr().err
     assert main(["check"]) == 2
     assert "say what would be run" in capsys.readouterr().err
-    for arguments in (["check", "--no-such"], ["path", "--no-such"], ["check", "--metadata", "mirror"]):
+    for arguments in (["check", "--no-such"], ["sources", "--no-such"], ["check", "--metadata", "mirror"]):
         with pytest.raises(SystemExit) as caught:
             main(arguments)
         assert caught.value.code == 2
@@ -219,7 +219,10 @@ def test_prompts_are_counted_by_the_models_own_tokenizer(
     chat = said(capsys, 0, *arguments, "--apply_chat_template", "--system_instruction", "Answer.")
     assert "  | <|system|>Answer.<|end|><|user|>I will give you a question" in "\n".join(chat)
     (found,) = problems(said(capsys, 1, *arguments, "--model_args", f"max_length={longest + 199}"))
-    assert f"the longest has {longest} tokens, an answer up to 200, and the model takes {longest + 199} in all" in found
+    assert (
+        f"the longest has {longest} tokens, an answer up to 200 (max_gen_toks), and the model takes {longest + 199}"
+        in found
+    )
     (model / "chat_template.jinja").unlink(missing_ok=True)
     configuration = json.loads((model / "tokenizer_config.json").read_text("utf-8"))
     configuration.pop("chat_template", None)
@@ -229,6 +232,37 @@ def test_prompts_are_counted_by_the_models_own_tokenizer(
     ]
 
 
+def test_check_knows_what_an_api_cuts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own default, by an estimate of tokens; a chat's messages go out whole."""
+    pytest.importorskip("tenacity", reason="models of APIs need lm_eval[api]")
+    run = ("--tasks", "nomiracl_de", *SAMPLE, "--model")
+    for model, more, problem in (
+        ("local-completions", (), ""),
+        ("local-completions", ("--gen_kwargs", "max_gen_toks=1400"), "problem: nomiracl_de: 5 of 8 prompts would lose"),
+        (
+            "local-completions",
+            ("--gen_kwargs", "max_gen_toks=8192"),
+            "problem: nomiracl_de: nothing of 8 of 8 prompts ",
+        ),
+        ("local-completions", ("--gen_kwargs", "max_gen_toks=8192", "--model_args", "max_length=16384"), ""),
+        ("local-chat-completions", ("--gen_kwargs", "max_gen_toks=8192"), ""),
+    ):
+        lines = said(capsys, int(bool(problem)), *run, model, *more)
+        assert "".join(problems(lines)).startswith(problem)
+        assert not problem or " tokens by an estimate, an answer up to " in problems(lines)[0]
+    allowed = json.dumps({"mirror": MINIATURE, "cut_prompts": "allow"})
+    lines = said(
+        capsys, 0, *run[:2], "--metadata", allowed, "--model", "local-completions", "--gen_kwargs", "max_gen_toks=8192"
+    )
+    assert "note: 8 of 8 prompts of nomiracl_de will be cut, which cut_prompts allows" in lines
+
+
+def test_check_estimates_the_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="model hf needs torch")
+    cost = said(capsys, 0, "--tasks", "nomiracl_de", *SAMPLE, "--model", "hf", "--limit", "1")[1]
+    assert cost == "in all: 1 requests; about 660 tokens of prompts, up to 200 of answers"
+
+
 def test_a_detector_named_as_the_model_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers", reason="reading a model's configuration needs transformers (extra hf)")
     configuration = {"architectures": ["ModernBertForTokenClassification"], "model_type": "modernbert"}
@@ -236,7 +270,9 @@ def test_a_detector_named_as_the_model_is_found_out(tmp_path: Path, capsys: pyte
     lines = said(capsys, 1, "--tasks", "nomiracl_de", *SAMPLE, "--model_args", f"pretrained={tmp_path}")
     (found,) = problems(lines)
     assert "is a ModernBertForTokenClassification: it marks words and writes no answers" in found
-    assert any(line.startswith("note: tokens are estimated, ") and ": the tokenizer of " in line for line in lines)
+    assert any(
+        line.startswith("note: tokens are estimated by script") and ": the tokenizer of " in line for line in lines
+    )
 
 
 def test_a_tokenizer_that_is_not_here_is_no_problem(capsys: pytest.CaptureFixture[str]) -> None:

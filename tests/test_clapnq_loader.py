@@ -302,10 +302,10 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         assert str(refused.value).endswith(f"is no CLAPnq document: {fault}"), changes
 
 
-def test_the_run_that_half_a_hybrid_reads_is_in_the_record(mirror: Path, tmp_path: Path) -> None:
+def test_the_run_that_is_read_is_in_the_record(mirror: Path, tmp_path: Path) -> None:
     run = tmp_path / "mine.run"
     run.write_text("q1 Q0 p1 1 1 me\n", "utf-8")
-    documents = load(mirror=str(mirror), retriever="hybrid", hybrid="bm25+run", run=str(run))["evaluation"]
+    documents = load(mirror=str(mirror), retriever="run", run=str(run))["evaluation"]
     record = provenance.of_dataset(documents)
     assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
     assert not provenance.of_dataset(load(mirror=str(mirror), retriever="bm25")["evaluation"]).get("local_files")

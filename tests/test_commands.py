@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks import commands
-from lm_eval_tasks.cli import command_names, docstring_of, main, summary
+from lm_eval_tasks.cli import GONE, command_names, docstring_of, main, summary
 
 FOLDER = Path(commands.__file__).parent
 HEAVY = "('torch', 'transformers', 'datasets', 'lm_eval', 'numpy', 'bm25s', 'huggingface_hub', 'yaml', 'pandas')"
@@ -23,7 +23,7 @@ def test_the_files_of_the_folder_are_the_commands() -> None:
     files = {path.stem for path in FOLDER.iterdir()} - {"__init__", "__pycache__"}
     assert {name.replace("-", "_") for name in command_names()} == files
     assert command_names() == sorted(command_names())
-    assert files >= set("path sources check retrieve score detect calibrate train agreement reproduce export".split())
+    assert files >= set("sources check retrieve score detect calibrate train reproduce export".split())
 
 
 @pytest.mark.parametrize("name", command_names())
@@ -124,7 +124,7 @@ More:
     [
         (["chek"], "there is no command 'chek'; did you mean 'check'?"),
         (["no-such"], "there is no command 'no-such'; there are abstention, "),
-        (["path", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
+        (["sources", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
         (
             ["export", "tasks", "x"],
             "export tasks: error: the following arguments are required: -o/--output",
@@ -138,3 +138,11 @@ def test_what_the_command_line_does_not_know_is_an_error(
         main(arguments)
     assert left.value.code == 2
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_what_went_says_in_one_line_what_to_use_instead(gone: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *more = gone.split()
+    assert main([command, "x", *more] if gone.partition(" ")[2].startswith("-") else [*gone.split(), "x"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"lm-eval-grounded: `{gone}` is gone: {GONE[gone]}\n")

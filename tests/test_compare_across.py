@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jinja2 import Template
 
 from custom_metrics.statistics.paired_difference import detectable_difference, rows_needed
 from custom_metrics.usage.plain_errors import UsageError
@@ -20,9 +24,13 @@ from lm_eval_tasks.commands.compare import plan
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import Comparison, Incomparable, compare_runs
-from lm_eval_tasks.results.joining import ACROSS
+from lm_eval_tasks.results.joining import ACROSS, pair_tasks
+from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.runs import labels, read_runs
-from tests.changed_runs import Row, change_results, change_samples, copied_models, written_samples
+from lm_eval_tasks.runs.asked import Asked, Turns, asked_alike, turns_of
+from tests import made_runs
+from tests.changed_runs import Row, change_results, change_samples, copied_models, in_a_chat, written_samples
+from tests.logged_runs import in_this_process
 
 TASK = "clapnq_rag"
 RECORD = f"configs {TASK} metadata provenance"
@@ -77,9 +85,10 @@ def with_prompts(row: Row) -> Row:
 
 SETTINGS: list[tuple[Any, ...]] = [
     # setting, place in the results file, value, change of the samples, and both values as the heading has them
+    ("version", f"versions {TASK}", 0.5, None, ("version 0.5", "version 2")),
     ("prompt", f"{RECORD} prompt template_sha256", "f00ba7" * 11, with_prompts, ("prompt f00ba7f", "prompt e68f3a8")),
     ("system_instruction", "system_instruction", "Be brief." * 20, with_prompts, ("f.Be brief.", "no instruction")),
-    ("template", "chat_template_sha", "c" * 64, with_prompts, ("template on", "template off")),
+    ("template", "chat_template_sha", "c" * 64, in_a_chat, ("template on", "template off")),
     ("shots", f"n-shot {TASK}", 5, with_prompts, ("5 shots", "0 shots")),
     ("retriever", f"{RECORD} retrieval retriever", "e5", of_another_retriever, ("retriever e5", "retriever bm25")),
     (
@@ -114,9 +123,34 @@ def test_a_setting_is_compared_where_it_is_named_and_refused_or_noted_elsewhere(
     for across in ((), others):
         if setting in ("template", "generation"):
             assert any(note.startswith(f"{TASK}: another ") for note in compared(first, second, across=across).notes)
-        elif not across or setting in ("system_instruction", "shots", "retriever"):
+        elif not across or setting in ("version", "system_instruction", "shots", "retriever"):
             with pytest.raises(Incomparable, match=f"--across ({','.join(others)},)?{setting}$"):
                 compared(first, second, across=across)
+
+
+def test_other_versions_are_refused_and_said_first_where_they_are_allowed(
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = one_model(two_models, tmp_path)
+    put(first, f"versions {TASK}", 1.7)
+    folders = [*map(str, (first, second))]
+    assert main(["compare", *folders]) == 2
+    printed = capsys.readouterr().err
+    assert f"{TASK}: the version of the task differs: version 1.7 for m (version 1.7" in printed
+    assert printed.endswith("across what differs: --across version\n")
+    third = shutil.copytree(second, tmp_path / "third")
+    for options in ([], ["--short"], ["--format", "markdown"], [str(third)]):
+        assert main(["compare", *folders, *options, "--across", "version"]) == 0
+        line = capsys.readouterr().out.splitlines()[0].removeprefix("- ")
+        assert re.match(
+            r"Other versions of the tasks, so a difference need not be one of the models: .*1\.7; .*2", line
+        )
+    runs = read_runs([first, second])
+    page, summary = write_report(runs, tmp_path / "report.html").read_text("utf-8"), Report.of(runs).to_markdown()
+    assert f'<p class="finding">{TASK}: not compared, as the version of the task differs: version 1.7' in page
+    assert f"{TASK}: not compared, as the version of the task differs".replace("_", "\\_") in summary
+    put(second, f"versions {TASK}", 1.70)
+    assert compared(first, second).refused == ()
 
 
 def test_a_detector_is_compared_across_and_refused_beside_another_setting(two_models: Path, tmp_path: Path) -> None:
@@ -153,6 +187,106 @@ def test_other_questions_are_refused_across_retrievers(two_models: Path, tmp_pat
     ) as error:
         compared(first, second, across=["retriever", "prompt"])
     assert "--across" not in str(error.value)  # it does not help
+
+
+# ---------------------------------------------------------------------------------------------- prompts of chats and APIs
+
+TEMPLATES = {
+    "ChatML": (
+        "{%- if messages[0].role != 'system' %}<|im_start|>system\nYou are Qwen, created by Alibaba Cloud.<|im_end|>\n"
+        "{% endif %}{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n"
+    ),
+    "Llama": (
+        "{{ bos_token }}<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+        "Today Date: {{ strftime_now('%d %b %Y') }}\n\n{% if messages[0].role == 'system' %}"
+        "{{ messages[0].content | trim }}{% endif %}<|eot_id|>{% for m in messages if m.role != 'system' %}"
+        "<|start_header_id|>{{ m.role }}<|end_header_id|>"
+        "\n\n{{ m.content | trim }}<|eot_id|>{% endfor %}<|start_header_id|>assistant<|end_header_id|>\n\n"
+    ),
+    "Gemma": (
+        "{{ bos_token }}{% set first = messages[0].content + '\n\n' if messages[0].role == 'system' else '' %}"
+        "{% for m in messages if m.role != 'system' %}<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+        "{{ first if loop.first else '' }}{{ m.content | trim }}<end_of_turn>\n{% endfor %}<start_of_turn>model\n"
+    ),
+    "Mistral": (  # whose instruction stands in the last turn
+        "{{ bos_token }}{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST] {% if loop.last and "
+        "messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}{{ m.content }}[/INST]{% else %} "
+        "{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+    ),
+}
+SYSTEM = "Answer from the passages. PASSAGE 1: 1899 wurde der Buchstabe <b>Jus</b> abgeschafft, 30 blieben."
+CHATS: dict[str, Turns] = {
+    "one turn": [("user", f"{SYSTEM}\nQUESTION: Wie viele?\nOUTPUT:")],
+    "conversation": [("system", SYSTEM), ("user", "Wie viele?"), ("assistant", "30."), ("user", "不知道吗？")],
+    "two shots": [("user", "Q: 1?"), ("assistant", "one"), ("user", "Q: 2?"), ("assistant", "two"), ("user", "Q: 3?")],
+}
+OTHER_CHATS: dict[str, Callable[[Turns], Turns]] = {
+    "instruction": lambda turns: [*turns[:-1], (turns[-1][0], f"{turns[-1][1]} Think step by step.")],
+    "fewer passages": lambda turns: [(role, text.replace("abgeschafft", "")) for role, text in turns],
+    "system instruction": lambda turns: [("system", "Be brief."), *turns],
+    "another shot": lambda turns: [("user", "Q: 0?"), ("assistant", "zero"), *turns],
+    "no question": lambda turns: turns[:-1],
+}
+"""Chats that ask something else. A template of "Be helpful." cannot hide one of these: its source has none of the words."""
+
+
+def asked_in(turns: Turns, form: str) -> Asked:
+    """What the log of a run holds of a chat."""
+    if form == "messages":
+        logged = [json.dumps([{"role": role, "content": text} for role, text in turns], ensure_ascii=False)]
+        return Asked("\n\n".join(text for _, text in turns_of(logged)), turns_of(logged))
+    if form == "text":
+        names = {"user": "User: ", "assistant": "Agent: ", "system": ""}
+        lines = [names[role] + text for role, text in turns] if len(turns) > 1 else [text for _, text in turns]
+        return Asked("\n".join([*lines, "Agent:"] if len(turns) > 1 else lines), ())
+    messages = [{"role": role, "content": text} for role, text in turns]
+    tokens = {"bos_token": "<|begin_of_text|>", "eos_token": "</s>", "strftime_now": lambda _: "28 Nov 2026"}
+    return Asked(Template(TEMPLATES[form]).render(messages=messages, **tokens), (), TEMPLATES[form])
+
+
+FORMS = ["messages", "text", *TEMPLATES]
+
+
+@pytest.mark.parametrize("turns", CHATS.values(), ids=[*CHATS])
+def test_prompts_are_alike_if_they_ask_the_same(turns: Turns) -> None:
+    for first, second in product(FORMS, FORMS):
+        assert asked_alike(asked_in(turns, first), asked_in(turns, second)), (first, second)
+        for name, change in OTHER_CHATS.items():
+            if (other := change(turns)) not in (turns, []):
+                assert not asked_alike(asked_in(turns, first), asked_in(other, second)), (first, second, name)
+
+
+def test_what_is_not_known_of_a_template_or_a_prompt_is_no_difference() -> None:
+    text, unknown, empty = Asked("Why?", ()), Asked("<s>Be kind. Why? [/INST]", (), ""), Asked("", ())
+    pairs = [(text, unknown), (unknown, text), (text, empty), (empty, empty), (empty, Asked("", (), "t"))]
+    assert [asked_alike(*pair) for pair in pairs] == [True, True, False, False, True]
+    assert not asked_alike(Asked("Why? Say why.", ()), unknown)
+    parts = [{"role": "user", "content": [{"type": "text", "text": "Why?"}, {"type": "image_url"}]}]
+    assert turns_of(parts) == turns_of(json.dumps(parts)) == [("user", "Why?")]
+    assert [turns_of(logged) for logged in ("[{", "[{]", ["a", "b"], [{"text": "x"}], None, 1, "[")] == [()] * 7
+
+
+@pytest.mark.slow("a language model answers")
+def test_an_api_is_compared_with_a_replay_and_a_local_model(url: str, llama: Path, tmp_path: Path) -> None:
+    """Conversations of mtragun, whose turns are lines without a chat template."""
+    runs = {
+        "api": ("local-chat-completions", f"model=a,base_url={url},max_length=32000", True),
+        "local": ("hf", f"pretrained={llama},device=cpu", True),
+        "replay": ("grounded-baseline", "strategy=abstain", False),
+    }
+    tasks = ["nomiracl_de", "mtragun_clapnq"]
+    for name, (model, arguments, chat) in runs.items():
+        how = {"apply_chat_template": chat, "fewshot_as_multiturn": chat, "gen_kwargs": "max_gen_toks=4", "limit": 2}
+        in_this_process(tasks, model, arguments, tmp_path / name, **how)
+    for first, second in combinations(runs, 2):
+        found = compared(tmp_path / first, tmp_path / second)
+        assert [each.documents for each in found.joined] == [2, 2]
+        assert [note for note in found.notes if "another chat template" in note]
+    (place,) = (tmp_path / "local").iterdir()
+    change_results(place, lambda results: results.update(system_instruction="Be brief."))
+    with pytest.raises(Incomparable, match="the system instruction differs"):
+        compared(tmp_path / "api", place)
 
 
 # ------------------------------------------------------------------------------------------------- tasks of other names
@@ -222,6 +356,16 @@ def test_a_run_with_both_tasks_is_compared_with_itself(
     assert "Paired: nomiracl_de with nomiracl_de_role" in printed
 
 
+@pytest.mark.parametrize("pairs", [[], ["nomiracl_de=nomiracl_de_role"], ["nomiracl_fr_role=nomiracl_fr"]])
+def test_pairs_that_are_named_are_among_those_that_are_found(pairs: list[str]) -> None:
+    names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_fr", "nomiracl_fr_role", "mfava_de"]
+    first, second = pair_tasks([made_runs.run("m", [made_runs.task(name, {}) for name in names])], ["prompt"], pairs)[0]
+    assert [task.task for task in first.tasks.values()] == [names[0], names[2], names[4]]
+    assert [task.task for task in second.tasks.values()] == [names[1], names[3]]
+    assert {*second.tasks} < {*first.tasks}
+    assert len(pair_tasks([first], ["prompt"], ["nomiracl_de=nomiracl_fr"])[0]) == 2
+
+
 def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
     values = [{"acc": float(number % 3 > 0)} for number in range(30)]
     one = written_samples(tmp_path / "one", "mine", values)
@@ -252,7 +396,7 @@ def test_the_smallest_difference_stands_in_every_table(tmp_path: Path, capsys: p
     assert main(["compare", *map(str, (*folders, third))]) == 0
     printed = capsys.readouterr().out
     assert "100 documents show a difference of 0.151 (power 80 %, one comparison)" in printed
-    assert max(map(len, printed.split("\nRank:")[0].splitlines())) <= 100
+    assert max(map(len, printed.rpartition("\n\n")[0].splitlines())) <= 100
 
 
 def test_a_plan_says_how_many_documents_a_difference_needs(

@@ -12,17 +12,26 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.scores.aggregations import defined_share
+from custom_metrics.scores.balanced_error import balanced_error
+from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, TANGO
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
-from lm_eval_tasks.results.board import Cell, Column, PairResult
-from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal
-from lm_eval_tasks.results.compare.tables import matrices, render, sentences
-from lm_eval_tasks.results.formats import Section, as_text, number, p_value, render_sections
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Cell, Column, PairResult, best_by_cost
+from lm_eval_tasks.results.board import tested as compared
+from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal, differences_of
+from lm_eval_tasks.results.compare.tables import matrices, render, short_table
+from lm_eval_tasks.results.compare.verdicts import verdicts
+from lm_eval_tasks.results.doubts import in_short
+from lm_eval_tasks.results.formats import FRACTIONS, Section, as_text, number, p_value, render_sections
+from lm_eval_tasks.results.measuring import Measured
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
@@ -93,23 +102,212 @@ def test_text_for_a_terminal() -> None:
             replace(ROW, first_measurable=False),
             f"than large in German: {MINUS}, p = 0.001.",
         ),  # no value that is unknown
-        (
-            EQUAL,
-            "No difference is shown between small and large on nomiracl_fi: 0.250 against 0.500, difference +0.020",
-        ),
-        (EQUAL, "[-0.100, +0.140], p = 1.000. About 9,612 more documents would show a difference of this size."),
+        (EQUAL, f"No difference in {RATE} is shown between small and large on nomiracl_fi: 0.250 against 0.500, diff"),
+        # Of a difference of about nothing no number of documents says anything: up to ten times as many are advised.
+        (EQUAL, "[-0.100, +0.140], p = 1.000."),
+        (replace(EQUAL, difference=0.06), "p = 1.000. About 891 more documents would show a difference of this size."),
+        (replace(EQUAL, difference=1e-5), "p = 1.000."),
         (UNKNOWN, "small and large cannot be compared on nomiracl_ar: no document counts for both."),
         (replace(UNKNOWN, n=5), "cannot be compared on nomiracl_ar: too little is known of the detector's errors."),
         (replace(EQUAL, low=math.nan, high=math.nan), "difference +0.020, p = 1.000."),
         # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
         (replace(ROW, low=-0.4, high=0.01), "difference -0.250 [-0.400, +0.010], p = 0.001."),
-        (replace(ROW, p_adjusted=0.06), "No difference is shown between small and large in German: 0.250 against"),
+        (
+            replace(ROW, p_adjusted=0.06),
+            f"No difference in {RATE} is shown between small and large in German: 0.250 against",
+        ),
     ],
 )
 def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Difference, says: str) -> None:
-    (found,) = sentences(comparison(row), ["small", "large"])
-    assert found.startswith("hallucination_rate: ")
-    assert says in found
+    (found,) = verdicts(comparison(row), FRACTIONS)
+    text = " ".join(found.lines)
+    assert says in text if says.endswith("size.") or not says.endswith(".") else text.endswith(says)
+
+
+def on_board(
+    counts: dict[str, tuple[int, int]], cost: float = 1, task: str = "nomiracl_de", doubts: tuple[str, ...] = ()
+) -> Comparison:
+    """Models that were wrong about so many of sixty questions without an answer, and of sixty with one. The last one has
+    the `doubts`."""
+    benchmark = task.partition("_")[0]
+    table = catalogue.tables()[benchmark].metrics
+    metric = table["balanced_error"].with_cost(cost)
+    wrong = {name: [np.arange(60) < number for number in of_model] for name, of_model in counts.items()}
+    none = np.full(60, math.nan)
+
+    def column(measured: Metric, kind: Any, values: list[Any]) -> Column:
+        rows = {run: Rows(of_run) for run, of_run in enumerate(values)}
+        cells = {
+            run: Cell.of(kind.figure(of_run), measured, False)._replace(doubts=doubts if run == len(rows) - 1 else ())
+            for run, of_run in rows.items()
+        }
+        parts = {"benchmark": benchmark, "language": "de" if task.endswith("_de") else "", "headline": True}
+        return Column(task, measured, "answer", cells, [Measured(kind, rows, "documents")], **parts)
+
+    both = [np.array([[*made_up, *none], [*none, *missed]], float).T for made_up, missed in wrong.values()]
+    kind = balanced_error.with_cost(cost)
+    columns = [column(metric, kind, both)]
+    for place, name in enumerate(metric.balances):
+        values = [of_model[place].astype(float) for of_model in wrong.values()]
+        values = [1 - each for each in values] if table[name].higher_is_better else values
+        columns.append(column(table[name], defined_share, values))
+    columns = compared(columns)
+    rows = tuple(row for each in columns for row in differences_of(each))
+    best = best_by_cost(columns[0], cost) if len(counts) > 2 else None
+    return Comparison(tuple(counts), rows, (), (), columns=columns, costs={task: best} if best else {})
+
+
+TRADE = {"A": (26, 9), "B": (7, 45)}
+
+
+AHEAD = "A errs less than B in German"
+FIRST = "29.2 % against 43.3 %, difference −14.2 points [−23.0, −5.2], p = 0.003"
+LOOPS = "its run looks broken: 9 of 60 answers are in a loop"
+COSTS_B = "If a made-up answer costs about 1.9 wrong refusals or more, B has the lower error rate."
+
+
+@pytest.mark.parametrize(
+    ("board", "says"),
+    [
+        (  # the costs of both are equal at (45 - 9) / (26 - 7)
+            on_board(TRADE),
+            f"{AHEAD}: {FIRST}; but it more often answers although no passage does (43.3 % against 11.7 %). {COSTS_B}",
+        ),
+        (
+            on_board(TRADE, task="mtragun_fiqa"),
+            f"A errs less than B on mtragun_fiqa: {FIRST}; but it more rarely declines what cannot be answered "
+            f"(56.7 % against 88.3 %). {COSTS_B}",
+        ),
+        (
+            on_board(TRADE, cost=5),
+            "B errs less than A in German at a cost of 5: 22.2 % against 38.6 %, difference −16.4 points [−27.1, −6.0], "
+            "p = 0.002; but it more often misses an answer that is there (75.0 % against 15.0 %). If a made-up answer "
+            "costs less than about 1.9 wrong refusals, A has the lower error rate.",
+        ),
+        (  # neither is better by the mean of both, and each by one rate
+            on_board({"A": (26, 9), "B": (12, 25)}, task="clapnq_gold", doubts=(LOOPS,)),
+            f"No difference in balanced error is shown between A and B ({LOOPS}) on clapnq_gold: 29.2 % against 30.8 %, "
+            "difference −1.7 points [−10.0, +6.7], p = 0.684; but B more often declines what cannot be answered "
+            "(80.0 % against 56.7 %) and more often declines what can be answered (41.7 % against 15.0 %). If a made-up "
+            "answer costs about 1.1 wrong refusals or more, B has the lower error rate.",
+        ),
+        (  # as bad in both: no trade
+            on_board({"A": (26, 9), "B": (27, 45)}),
+            f"{AHEAD}: 29.2 % against 60.0 %, difference −30.8 points [−38.2, −23.7], p < 0.001.",
+        ),
+        (  # what it pays may be nothing, and then the order never turns
+            on_board({"A": (5, 3), "B": (4, 50)}),
+            f"{AHEAD}: 6.7 % against 45.0 %, difference −38.3 points [−44.7, −31.4], p < 0.001; but it more often answers "
+            "although no passage does (8.3 % against 6.7 %, not significant).",
+        ),
+    ],
+    ids=["traded", "other rates", "at a cost", "no difference", "no trade", "not significant"],
+)
+def test_a_verdict_tells_the_trade_and_from_which_cost_on_the_other_is_better(board: Comparison, says: str) -> None:
+    (found,) = verdicts(board)
+    assert found.lines == [says]
+
+
+MANY = {"A": (26, 9), "B": (7, 45), "C": (59, 20), "D": (50, 50), "E": (55, 50), "F": (50, 55), "G": (55, 55)}
+
+
+@pytest.mark.parametrize(
+    ("board", "says"),
+    [
+        (
+            on_board({"A": (20, 10), "B": (22, 11), "C": (6, 40)}, doubts=(LOOPS, "second", "third")),
+            [
+                "A has the lowest balanced error in German: 25.0 % (answers although no passage does: 33.3 %; misses an "
+                "answer that is there: 16.7 %). Not significantly worse: B 27.5 %. "
+                f"Significantly worse: C ({LOOPS}; second) 38.3 %.",
+                "Best at a cost of 1 wrong refusal for a made-up answer: A, 25.0 % (not significantly worse: B); of 3: C, "
+                "24.2 % (not significantly worse: A and B); of 10: C, 15.2 % (declining everything: 9.1 %).",
+            ],
+        ),
+        (
+            on_board(MANY, doubts=(LOOPS,)),
+            [
+                "A has the lowest balanced error in German: 29.2 % (answers although no passage does: 43.3 %; misses an "
+                "answer that is there: 15.0 %). "
+                "Significantly worse: all 6 others, from 43.3 % to 91.7 %.",
+                "Best at a cost of 1 wrong refusal for a made-up answer: A, 29.2 %; of 3: B, 27.5 % (not significantly "
+                "worse: A; declining everything: 25.0 %); of 10: B, 17.4 % (declining everything: 9.1 %).",
+                f"To be doubted: G ({LOOPS}).",
+            ],
+        ),
+    ],
+    ids=["three", "seven"],
+)
+def test_of_three_models_and_more_the_verdict_names_the_best_its_equals_and_what_it_costs(
+    board: Comparison, says: list[str]
+) -> None:
+    assert [line for found in verdicts(board) for line in found.lines] == says
+    (row,) = short_table(board).rows
+    assert row[2:4] == {"C": ("A 25.0 %", "B 27.5 %"), "G": ("A 29.2 %", "B 43.3 %")}[board.models[-1]]
+    assert json.loads(render(board, "json"))["verdicts"] == says
+    assert says[0].partition(":")[0] in render(board)
+
+
+@pytest.mark.parametrize(
+    ("findings", "short"),
+    [
+        (
+            [
+                [
+                    (
+                        "broken",
+                        "the run looks broken",
+                        "3 of 9 answers are Invalid (3 empty). Usual reasons: no chat template",
+                    )
+                ]
+            ],
+            0,
+        ),
+        ([[("alike", "it declines every question", "9")]], 1),
+        ([[("invalid", "many answers are Invalid: wrong in the balanced error", "4 of 9")]], 2),
+        (
+            [
+                [
+                    ("broken", "the run looks broken", "3 of 9 answers are Invalid (3 empty)"),
+                    ("invalid", "many", "3 of 9"),
+                ]
+            ],
+            0,
+        ),
+        ([[("alike", "it declines every question", "9")]] + 4 * [[]], 3),
+        ([[("alike", "it declines every question", "9")]] + 5 * [[]], None),  # too little of the mean to be named
+        (2 * [[("broken", "the run looks broken", "3 of 9 answers are Invalid")]], 4),
+    ],
+)
+def test_doubts_behind_a_name_are_short(findings: Any, short: int | None) -> None:
+    texts = (
+        "its run looks broken: 3 of 9 answers are Invalid, 3 empty",
+        "it declines every question",
+        "many answers are Invalid: 4 of 9",
+        "it declines every question in 1 of 5 tasks",
+        "its run looks broken",
+    )
+    assert in_short(findings) == (() if short is None else (texts[short],))
+
+
+SWAHILI = replace(ROW, task="nomiracl_sw", language="sw")
+OF_TWO = replace(GROUP, tasks=2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([GROUP, ROW, SWAHILI], ["nomiracl"]),  # of many languages the mean
+        ([GROUP, ROW, replace(ROW, task="nomiracl_de_role")], ["nomiracl", "nomiracl_de_role"]),  # which is of no mean
+        ([OF_TWO, ROW, SWAHILI], ["nomiracl_de", "nomiracl_sw"]),  # of two models, each of a few languages
+        (  # of three models the mean, and the language that the third has alone
+            [OF_TWO, ROW, replace(ROW, second=2), replace(ROW, first=1, second=2), SWAHILI],
+            ["nomiracl", "nomiracl_de"],
+        ),
+    ],
+)
+def test_a_verdict_is_on_languages_or_on_their_mean(rows: list[Difference], told: list[str]) -> None:
+    assert [each.task for each in verdicts(comparison(*rows, models=("a", "b", "c")))] == told
 
 
 def test_three_models_are_compared_in_pairs() -> None:
@@ -119,7 +317,6 @@ def test_three_models_are_compared_in_pairs() -> None:
     assert pairs == ["A-B", "A-C", "B-C"]
     assert "p is corrected by Holm over all pairs of models on a task or group (3 comparisons)" in text
     assert "c is better" not in text
-    assert "hallucination_rate, b against c: b has a lower hallucination rate than c in German" in text
 
 
 def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than() -> None:
@@ -151,7 +348,7 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         "nomiracl (mean of 18 tasks)",
         "200 documents show a difference of 0.140 (power 80 %, one comparison)",
     )
-    assert max(map(len, render_sections([section], "text").partition("\n\nRank")[0].splitlines())) <= 100
+    assert max(map(len, render_sections([section], "text").partition(section.after[0])[0].splitlines())) <= 100
     (partly,) = tables([*rows[1:], replace(rows[0], tasks=17)], group, language)
     assert partly.before[1].endswith("(mean of 18 tasks, or of those that a model has)")
     (alone,) = tables(rows, replace(language, benchmark=""))  # of no benchmark of ours: each task has a table
@@ -219,7 +416,8 @@ def test_csv_and_json_hold_every_number_and_null_for_none() -> None:
     read = json.loads(render(found, "json"))
     assert read["differences"][0]["low"] == -0.4
     assert read["differences"][1]["low"] is None
-    assert set(read) == {"models", "differences", "joined", "notes", "refused", "across", "paired", "doubts", "costs"}
+    names = "models differences joined notes refused across paired doubts costs signatures verdicts"
+    assert set(read) == {*names.split()}
 
 
 @pytest.fixture
@@ -235,7 +433,8 @@ def test_the_command_prints_or_writes_a_file(
     assert main(["compare", *runs, "--metrics", "acc"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("A = one\nB = other\n\n")
-    assert "one has a higher acc than other on mine: 0.750 against 0.250, difference +0.500 [+0.196, +0.716], p" in text
+    assert ") on mine: 0.750 against 0.250, difference +0.500 [+0.196, +0.716], p = 0.002." in text
+    assert "one (all its answers are equal) has a higher acc than other (all its answers are equal) on mine" in text
     file = tmp_path / "new" / "differences.json"
     assert main(["compare", *runs, "--format", "json", "-o", str(file)]) == 0
     assert capsys.readouterr().out == ""

@@ -74,12 +74,10 @@ PAGE = b"<!doctype html>\n<title>Log in</title>\n"
 WHOLE = {
     "a/topics.tsv": b"1\twho?\n2\twhen?\n",
     "a/corpus.jsonl.gz": gzip.compress(b'{"docid": "1"}\n'),
-    "a/pages.tar.gz": next(SAMPLE.rglob("de.tar.gz")).read_bytes(),
 }
 WRONG = {  # of each kind; test_table_files.py has what else can be wrong with one
     "a/topics.tsv": [PAGE, b"1\twho?\n2\twh"],
     "a/corpus.jsonl.gz": [PAGE, WHOLE["a/corpus.jsonl.gz"][:-4]],
-    "a/pages.tar.gz": [PAGE],
 }
 
 

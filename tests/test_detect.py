@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse, render
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.detect import as_ansi
+from tests.conftest import ROOT
 
 HOSTILE = 'Mars <script>alert("x")</script> & \x1b[2J\x9b1m {{ 7 * 7 }} "ende"'
 
@@ -30,11 +32,11 @@ def test_ansi_lets_no_control_through() -> None:
     ("arguments", "said"),
     [
         ("report runs -o a_file/report.html", "nothing can be written to a_file: it is no folder"),
-        ("report runs -o .", ". is a folder; name a file to write"),
+        ("compare runs runs -o .", ". is a folder; name a file to write"),
         ("report runs --png a_file", "nothing can be written to a_file"),
         ("compare runs runs -o a_file/x", "nothing can be written to a_file"),
         ("score runs -o a_file", "nothing can be written to a_file: it is no folder"),
-        ("leaderboard runs -o a_file/site", "nothing can be written to a_file/site: Not a directory"),
+        ("report runs -o a_file/site", "nothing can be written to a_file: it is no folder"),
         ("make mirror runs -o a_file/x", "nothing can be written to a_file"),
     ],
 )
@@ -110,9 +112,9 @@ def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("detect --answer x", "name --reference and --answer, or a log"),
         ("detect log.jsonl --answer x", "without --reference, --answer"),
         ("detect log.jsonl --fields reply=x", "--fields: 'reply=x': write ROLE=PATH"),
-        ("detect log.jsonl --fields answer=a[", r"'a\[' is not a path of a field"),
+        ("detect log.jsonl --fields answer=a[", r"'a\[' is no JMESPath expression"),
         ("detect log.jsonl --fields answer=reply", "--fields answer=reply gives no value; the first record has answer"),
-        ("detect - --follow", "a pipe is read to its end anyway"),
+        ("detect - --follow", "`detect --follow` is gone: run it again when the log has grown"),
         ("detect --input log.jsonl -o out", "out/ becomes the run"),
         ("detect --input nowhere.jsonl -o out.jsonl", r"nowhere\.jsonl"),
         ("detect --input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is not a language"),
@@ -129,3 +131,16 @@ def test_errors_on_the_command_line_are_one_line(
     said = capsys.readouterr().err.strip()
     assert re.search(message, said)
     assert "\n" not in said
+
+
+def test_the_documents_show_what_the_sample_log_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "lm_eval_tasks" / "sample" / "log.jsonl", "rag.jsonl")
+    assert main(["detect", "rag.jsonl", "--by", "language", "-o", "out.jsonl"]) == 0
+    table = capsys.readouterr().out.partition("\n\n95 % bounds")[0]
+    assert table in (ROOT / "lm_eval_tasks" / "results" / "logs" / "README.md").read_text("utf-8")
+    said = re.search(r"all +20 +(\S+ % \[[^,]+ %), n = 20\]", table)
+    assert said is not None
+    assert f"# of 20 answers {said[1]}] are flagged" in (ROOT / "README.md").read_text("utf-8")

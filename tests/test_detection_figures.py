@@ -27,11 +27,17 @@ RATES = {
 @pytest.mark.parametrize("metric", RATES)
 def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -> None:
     kind = getattr(detection, metric)
+    many, value = COUNTS * 150, RATES[metric](np.sum(COUNTS, axis=0))
+    with np.errstate(invalid="ignore"):
+        informing = ~np.isnan(RATES[metric](np.array(many)))  # 300 documents and more
+    expected = (value, *spread(RATES[metric](resampled_sums(np.array(many)[informing]))), 750)
+    assert kind.figure_of(many) == pytest.approx(expected, rel=1e-12)
     found = kind.figure_of(COUNTS)
-    value = RATES[metric](np.sum(COUNTS, axis=0))
-    expected = (value, *spread(RATES[metric](resampled_sums(np.array(COUNTS)))), 5)
-    assert found == pytest.approx(expected, rel=1e-12)
     assert type(found.value) is float
+    ten = kind.figure_of(COUNTS * 2)
+    assert 0 <= ten.low < expected[1] < value < expected[2] < ten.high <= 1
+    assert kind.figure_of([*COUNTS * 2, *[[0, 0, 0, 9]] * 20])[:4] == pytest.approx(ten[:4])  # they say nothing of it
+    assert math.isnan(kind.figure_of([*COUNTS[:4], *[[0, 0, 0, 9]] * 20]).low)
     for others in ([tuple(counts) for counts in COUNTS], [FloatWithCounts(0.5, counts) for counts in COUNTS]):
         assert kind.figure_of(others) == found
     assert repr(kind) == metric
@@ -98,12 +104,13 @@ def test_macro_scores_count_the_categories_that_people_marked() -> None:
     assert detection.recall(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
     assert detection.f1(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
     varied = np.stack([np.roll(counts[0], place, axis=0) for place in range(3)])
-    resampled = resampled_sums(varied.reshape(3, 24)).reshape(-1, 6, 4)
+    varied = np.concatenate([varied] * 100)
+    resampled = resampled_sums(varied.reshape(300, 24)).reshape(-1, 6, 4)
     with np.errstate(invalid="ignore"):
         rates = np.nan_to_num(resampled[..., 0] / (resampled[..., 0] + resampled[..., 1]))
     occurs = resampled[..., 0] + resampled[..., 2] > 0
     bounds = spread((rates * occurs).sum(-1) / occurs.sum(-1))
-    assert detection.precision.figure_of(varied.tolist())[1:] == pytest.approx((*bounds, 3), rel=1e-12)
+    assert detection.precision.figure_of(varied.tolist())[1:] == pytest.approx((*bounds, 300), rel=1e-12)
 
 
 def test_a_category_alone_has_the_figures_of_its_counts() -> None:
@@ -128,3 +135,27 @@ def test_a_category_alone_has_the_figures_of_its_counts() -> None:
 def test_rates_of_counts(counts: WordCounts, rates: tuple[float, ...]) -> None:
     names = ("precision", "recall", "f1", "false_positive_rate", "prevalence", "flagged_share")
     assert [getattr(counts, name) for name in names] == pytest.approx(rates, nan_ok=True)
+
+
+@pytest.mark.parametrize(("positive", "others", "n"), [(1, 299, 1), (4, 30, 4), (6, 0, 6), (6, 300, 6)])
+def test_a_recall_is_compared_over_the_passages_that_have_something_to_find(positive: int, others: int, n: int) -> None:
+    """One passage of 300 had p = 9.8e-91; of fewer than five there is none."""
+    first, second = ([[3 + k % 2, 1, 2, 40] for k in range(positive)], [[2, 1, 3 - k % 3, 40] for k in range(positive)])
+    rest = [[[0, 1, 0, 50]] * others, [[0, 0, 0, 51]] * others]
+    rows = [detection.recall.rows([*of, *nothing]) for of, nothing in zip((first, second), rest, strict=True)]
+    found = detection.recall.difference(*rows)
+    assert found.n == n
+    if n < 5:
+        assert np.isnan([found.p, found.low, found.high]).all()
+    else:
+        alone = detection.recall.difference(*map(detection.recall.rows, (first, second)))
+        assert found[:7] == pytest.approx(alone[:7])
+        assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_sensitivity_by_one_passage_leaves_a_balanced_accuracy_without_p() -> None:
+    rows = [
+        detection.balanced_accuracy.rows([[found, 1, 5 - found, 40], *[[0, n % 3, 0, 40]] * 99])
+        for n, found in ((0, 3), (1, 2))
+    ]
+    assert math.isnan(detection.balanced_accuracy.difference(*rows).p)

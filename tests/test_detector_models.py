@@ -98,7 +98,7 @@ def test_name_version_licence(lookup: Path, tmp_path: Path) -> None:
     assert (again.version, again.licence) == (detector.version, "free")
     other = TransformersDetector(str(write_lexicon(tmp_path / "other", {"moon": 1}, BINARY)))
     assert other.version != detector.version
-    changed = TransformersDetector(str(one), threshold="0.7", form="paper", batch_size=1, progress=False)
+    changed = TransformersDetector(str(one), threshold="0.7", form="paper", batch_size=1)
     assert changed.version == f"{detector.version};form=paper;threshold=0.7"
 
 
@@ -147,7 +147,7 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
         ({"max_length": 2.5}, r"option max_length: 2.5 is not a whole number"),
         ({"max_length": 129}, r"max_length=129, but the model reads 128 tokens at most"),
         ({"max_length": 10}, r"of max_length=10 tokens, prompt and question take 3"),
-        ({"progress": "maybe"}, r"option progress: 'maybe' is neither"),
+        ({"trust_remote_code": "maybe"}, r"option trust_remote_code: 'maybe' is neither"),
         ({"device": "cuda:99"}, r"option device: 'cuda:99' cannot be used here"),
         ({"dtype": "int8"}, r"option dtype: 'int8' is none of"),
         ({"base_model": "x"}, r"base_model is for PEFT adapters"),

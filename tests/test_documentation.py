@@ -14,7 +14,6 @@ from typing import NamedTuple
 from lm_eval_tasks import commands
 from lm_eval_tasks.cli import command_names
 from lm_eval_tasks.definition.catalogue import ACROSS, benchmark_of, folders
-from tests import metric_table
 from tests.architecture import PACKAGES
 from tests.conftest import ROOT
 
@@ -44,11 +43,6 @@ class Mention(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}: {self.text}"
-
-
-def test_the_table_of_metrics_is_current() -> None:
-    page = metric_table.PAGE.read_text("utf-8")
-    assert metric_table.with_table(page) == page, "run `python -m tests.metric_table`"
 
 
 def test_printed_tables_have_the_version_of_their_task() -> None:

@@ -7,6 +7,7 @@ from string import ascii_letters, digits
 import pytest
 
 from custom_metrics.abstention.folding import fold, is_word
+from custom_metrics.usage.characters import IGNORABLE
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,13 @@ from custom_metrics.abstention.folding import fold, is_word
         # vowel marks and tatweel
         *((f"ب{chr(mark)}ب", "بب") for mark in (*range(0x64B, 0x656), 0x640, 0x670)),
         *((f"ב{chr(mark)}ב", "בב") for mark in range(0x5B0, 0x5BE)),
-        ("שָׁלוֹם", "ש\u05c1לום"),  # the dot of shin is no vowel
+        ("שָׁלוֹם", "שלום"),  # nobody writes the dot of shin without vowels
         # what cannot be seen
         *((f"un{mark}known", "unknown") for mark in "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad"),
+        *((f"un{mark}known", "unknown") for mark in "\u2069\u202a\u061c\u180e\u034f\u3164\ufe0f\U000e0020"),
+        # JSON's escapes
+        ("\\u6211\\u4e0d", "我不"),
+        ("I don\\u2019t \\ud83d\\ude42 \\ud83d \\u12", "i don't 🙂 \ufffd \\u12"),
         # Romanian with cedillas
         ("Ştiu ţara", "știu țara"),
         # Markdown
@@ -75,3 +80,10 @@ def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -
 )
 def test_a_word_is_of_letters_digits_and_their_marks(characters: str, expected: bool) -> None:
     assert {character: is_word(character) for character in characters} == dict.fromkeys(characters, expected)
+
+
+def test_ignorable_characters_are_those_of_unicode() -> None:
+    regex = pytest.importorskip("regex", reason="the library that knows the property; NLTK brings it")
+    every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    assert IGNORABLE.findall(every) == regex.findall(r"\p{Default_Ignorable_Code_Point}", every)
+    assert not regex.search(r"\p{Bidi_Control}", IGNORABLE.sub("", every))

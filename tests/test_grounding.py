@@ -4,7 +4,9 @@ an answer's tokens that are in the passages given), in exact numbers and those o
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from custom_metrics.scores.grounding import (
     k_precision,
     process_results,
     process_results_with_retrieval,
+    refuse_other_scripts,
     retrieval_figures,
     retrieval_quality,
     rouge1,
@@ -25,12 +28,16 @@ from custom_metrics.scores.grounding import (
     tokens,
 )
 from custom_metrics.statistics.figures import FloatWithCounts
+from custom_metrics.usage.characters import plain
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import load
 
 Harness = Callable[..., dict[str, Any]]
 SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
 NAN = math.nan
+
+
+NFD = partial(unicodedata.normalize, "NFD")
 
 
 def reference(target: str, prediction: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -206,9 +213,11 @@ def published(answer: str, groundings: list[str]) -> float:
     ],
 )
 def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str], share: float) -> None:
-    assert k_precision(answer, groundings) == pytest.approx(share, nan_ok=True, abs=0)
+    assert k_precision(answer, groundings, "en") == pytest.approx(share, nan_ok=True, abs=0)
     if not math.isnan(share):
-        assert k_precision(answer, groundings) == published(answer, groundings)
+        assert k_precision(answer, groundings, "en") == published(answer, groundings)
+    if answer.isascii():
+        assert k_precision(answer, groundings) == pytest.approx(share, nan_ok=True, abs=0)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +239,58 @@ def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str],
         ("1889.", ["1889"], "ru", 1.0),
         ("。", ["。"], "ja", NAN),
         ("Башня", [], "ru", 0.0),
+        ("bốn", ["bẩn"], "vi", 0.0),  # four, dirty: as runs of ASCII letters both are "b n"
+        ("bốn", ["bẩn"], None, 0.0),
+        ("Größe", ["Grün"], "de", 0.0),
+        ("GRÖSSE", ["Größe"], "de", 1.0),
+        ("Ngọn hải đăng", [NFD("Ngọn hải đăng")], "vi", 1.0),
+        ("서울은", [NFD("서울은")], "ko", 1.0),  # jamo
+        ("क़लम", ["क\u093cलम"], "hi", 1.0),  # the nukta apart
+        ("क्\u200dष", ["क्ष"], "hi", 1.0),
+        ("می\u200cخواهم", ["میخواهم"], "fa", 1.0),
+        ("۱۸۸۷ १८८७ ๑๘๘๗", ["1887 1887 1887"], None, 1.0),
+        ("ﻣﺼﺮ", ["مصر"], "ar", 1.0),  # presentation forms
+        ("مِصْر", ["مصر"], "ar", 1.0),
+        ("שָׁלוֹם", ["שלום"], "he", 1.0),
+        ("İZMİR ISPARTA", ["izmir ısparta"], "tr", 1.0),
+        ("ＡＢＣ ４２", ["abc 42"], "ja", 1.0),
+        ("Windows™", ["Windows"], "de", 1.0),
+        ("recon\u00adstruction of\ufb01cial", ["reconstruction official"], "en", 1.0),
+        ("４２ ๔๒", ["42, 42"], "en", 1.0),
+        ("Tokyo is the capital (東京)", ["tokyo is the capital"], None, 4 / 5),
     ],
 )
 def test_where_rouge_score_has_no_tokens_the_words_of_the_language_count(
     answer: str, groundings: list[str], language: str | None, share: float
 ) -> None:
     assert k_precision(answer, groundings, language) == pytest.approx(share, nan_ok=True)
+
+
+THAI = "สวัสดีชาวโลก"
+
+
+@pytest.mark.parametrize(
+    ("texts", "others"),
+    [
+        ([THAI], 10),
+        (["ฉันชอบ Bangkok"], 5),
+        (["Moscow (Москва)"], 6),
+        (["", "東京都は日本の首都です"], 11),
+        (["שלום"], 4),
+    ],
+)
+def test_rouge_of_another_script_is_refused(texts: list[str], others: int) -> None:
+    with pytest.raises(UsageError, match=f"{others} of .* in another script"):
+        refuse_other_scripts(texts)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [[], [""], ["1887"], ["—"], ["Tokyo (東京)"], ["Ngọn hải đăng"], ["Příliš žluťoučký kůň"], ["NO", "the sea"]],
+)
+def test_rouge_of_latin_script_is_not(texts: list[str]) -> None:
+    refuse_other_scripts(texts)
+    assert score_answer(THAI, ["the sea"], [])["rougeL"] == 0.0  # a task scores it: an answer in another script
 
 
 @pytest.mark.parametrize("language", ["th", None])
@@ -257,9 +312,28 @@ def test_people_stay_with_the_passage(hub: str) -> None:
 @settings(deadline=None, max_examples=200)
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=4))
 def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[str]) -> None:
+    answer, groundings = plain(answer), [plain(grounding) for grounding in groundings]
     value = k_precision(answer, groundings, "en")
     if math.isnan(value):
         assert published(answer, groundings) == 0.0  # rouge_score's 0/0
     else:
         assert value == published(answer, groundings)
     assert rouge1(groundings, answer) == rouge1(["\n".join(groundings)], answer)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", " \n", "null", "Error: 500 Internal Server Error", "<html></html>", "the the the the the"]
+)
+def test_an_unreadable_answer_is_wrong_on_every_question(answer: str) -> None:
+    for answerable in (True, False):
+        doc = {
+            "answerable": answerable,
+            "answers": ["In 1850."],
+            "groundings": ["Tower. Built in 1850."],
+            "question": "When?",
+        }
+        values = process_results(doc, [answer])
+        assert values["balanced_error"] == {"answerable": answerable, "wrong": True}
+        assert values["unanswerable_accuracy"] == (None if answerable else 0.0)
+        assert values["answerable_abstention_rate"] is None
+        assert values["k_precision"] is None

@@ -19,6 +19,8 @@ from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import resampled_sums, spread
 from custom_metrics.statistics.random_effects import Errors, expected_errors, measured_errors
+from custom_metrics.statistics.shares import share_of_clusters
+from custom_metrics.statistics.units import is_measurable
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import LanguageCalibration
 from lm_eval_tasks.detection.calibrated import errors_of
@@ -218,7 +220,7 @@ def test_rates_of_a_calibration_and_their_bounds(iterations: int) -> None:
     shares = np.divide(*resampled_sums(WILD, iterations).T)
     tpr, fpr, ratio = errors.draws.T
     q, (TP, FP, FN, TN) = 23 / 146, CALIBRATION.sum(0)
-    assert found.detected == approx(Figure(q, *spread(shares)))
+    assert found.detected == approx(Figure(q, *map(float, share_of_clusters(*WILD.T))))
     assert found.estimated == approx(
         Figure(q * (TP / (TP + FP)) / (TP / (TP + FN)), *spread(np.minimum(shares * ratio, 1)))
     )
@@ -264,7 +266,6 @@ def test_errors_that_are_expected_give_bounds_from_those_that_can_be() -> None:
     can_be = (draws[:, 1] <= shares) & (shares <= draws[:, 0])
     low, high, error = spread(((shares - draws[:, 1]) / (draws[:, 0] - draws[:, 1]))[can_be])
     value = (23 / 146 - 0.1) / 0.6
-    assert found.detected == approx(Figure(23 / 146, *spread(shares)))
     assert found.estimated == approx(Figure(1.2 * 23 / 146, *spread(np.minimum(draws[:, 2] * shares, 1.0))))
     assert found.rogan_gladen == approx(Figure(value, min(low, value), max(high, value), error))
 
@@ -308,10 +309,23 @@ HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resampl
 
 def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
     found = estimate(HALF, measured_errors(np.array([[4, 1, 1, 9]])))
-    assert found.estimated == approx(Figure(0.5, math.nan, math.nan))
+    assert found.estimated == approx(Figure(0.5, 0.0, 1.0))
     assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
     two_of_one_text = estimate(HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
     assert [*two_of_one_text] == [approx(part) for part in found]
+
+
+@pytest.mark.parametrize(("flagged", "known"), [(0, False), (1, False), (30, True)])
+def test_nothing_is_known_of_answers_in_which_less_is_flagged_than_where_nothing_is_made_up(
+    flagged: int, known: bool
+) -> None:
+    """No flagged word is no estimate of 0.000 without error: neither corrected rate is measurable then."""
+    answers = np.array([[flagged, 100]] * 20)
+    calibration = np.array([[16 + i % 3, 4 + i % 2, 4, 40] for i in range(12)])  # FPR 10 %
+    found = estimate(answers, measured_errors(calibration))
+    for rate in (found.estimated, found.rogan_gladen):
+        assert is_measurable(rate, "share") is known
+        assert ((rate.low, rate.high) == (0, 1)) is not known
 
 
 @pytest.mark.parametrize(

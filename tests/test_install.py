@@ -9,8 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-import sysconfig
-import venv
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,20 +47,20 @@ KNOWN = (
 class Environment:
     """A virtual environment with our dependencies, but without us."""
 
-    def __init__(self, folder: Path) -> None:
-        venv.create(folder, with_pip=False, symlinks=True)
+    def __init__(self, folder: Path, base: str | Path = sys.executable) -> None:
+        subprocess.run([str(base), "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True)
         self.python = folder / "bin" / "python"
         self.site = Path(self.path("purelib"))
         # a plain path entry: packages are importable, but the .pth files beside them are not read
-        (self.site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        (self.site / "dependencies.pth").write_text(self.path("purelib", base) + "\n")
         self.empty = folder / "empty"
         self.empty.mkdir()
         self.home = folder / "home"
         self.environment = {"PYTHONPATH": "", "HOME": str(self.home), "HF_HUB_OFFLINE": "1"}
 
-    def path(self, name: str) -> str:
-        code = f"import sysconfig; print(sysconfig.get_path({name!r}))"
-        return subprocess.run([str(self.python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    def path(self, name: str, python: str | Path = "") -> str:
+        asked = [str(python or self.python), "-c", f"import sysconfig; print(sysconfig.get_path({name!r}))"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
     def __call__(self, *arguments: str, **environment: str) -> str:
         done = run([str(self.python), *arguments], self.empty, **{**self.environment, **environment})
@@ -163,10 +162,32 @@ def test_a_hook_that_cannot_start_does_not_break_the_harness(installed: Environm
     )
     assert done.stdout == "lm_eval\n"
     assert "lm-eval-grounded could not start, its tasks are missing" in done.stderr
+    assert f"(found: {tmp_path / 'lm_eval_tasks' / '__init__.py'})" in done.stderr
 
 
-def test_path_prints_a_folder_for_include_path(installed: Environment) -> None:
-    folder = installed("-m", "lm_eval_tasks.cli", "path").strip()
+@pytest.mark.parametrize("name", ["custom_metrics.py", "detector_plugin/__init__.py"])
+def test_a_file_of_the_users_that_hides_a_package_is_named(installed: Environment, tmp_path: Path, name: str) -> None:
+    """Under ``python -m``, which looks in the working folder first: once at the start, and where the task is missing."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    package = name.partition("/")[0].removesuffix(".py")
+    line = (
+        f"{tmp_path / name} hides the package {package} of lm-eval-grounded, so its tasks are missing: rename it, or start "
+        f"the command in another folder"
+    )
+    asked = [str(installed.python), "-m", "lm_eval", "--model", "grounded-baseline", "--tasks", "nomiracl_de"]
+    done = run(asked, tmp_path, check=False, **installed.environment)
+    assert done.returncode == 1
+    first, last = done.stderr.splitlines()[0], done.stderr.splitlines()[-1]  # 0.5 looks for the model before the task
+    assert first == line
+    assert last.startswith("lm_eval: error: ")
+    assert last.endswith(f"; {line}")
+    assert "Tasks not found: nomiracl_de" in last or "no model for this name" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_the_package_is_a_folder_for_include_path(installed: Environment) -> None:
+    folder = installed("-c", "import lm_eval_tasks; print(lm_eval_tasks.__path__[0])").strip()
     code = (  # without the hook, the tasks bring their filters and aggregations along
         "from lm_eval import simple_evaluate\n"
         "from lm_eval.tasks import TaskManager\n"

@@ -95,11 +95,12 @@ def test_figures_of_ratings(runs: Path, tmp_path: Path) -> None:
     assert found["f_plus_a"] == pytest.approx(2 * faithful * 2 / (faithful + 2))
     assert found["unread_rate"] == pytest.approx(1 / 36)
     unread = figures["unread_rate"]
-    assert (unread["low"], unread["high"], unread["n"]) == pytest.approx((0, 3 / 36, 36))  # by question
+    assert (unread["low"], unread["high"]) == pytest.approx((0.0005, 0.1555), abs=5e-5)  # one half of 18 questions
+    assert unread["n"] == 36
     for name in ("faithfulness", "f_plus_a", "unread_rate", "abstention_rate"):
         assert figures[name]["low"] <= found[name] <= figures[name]["high"]
         assert found[f"{name}_stderr"] == figures[name]["standard_error"]
-    assert 3.2 < figures["faithfulness"]["low"] < faithful < figures["faithfulness"]["high"] < 3.8
+    assert 3.2 < figures["faithfulness"]["low"] < faithful < figures["faithfulness"]["high"] < 3.9
     assert found["whole"]["n-samples"][RATINGS] == {"original": 36, "effective": 36}
 
 
@@ -312,7 +313,7 @@ def test_figures_of_three_systems_with_the_reference(runs: Path, tmp_path: Path)
     assert found["first_position_rate"] == 2 / 5
     figures = figures_of(found["whole"], PAIRS)
     assert 0.8 < figures["win_rate_reference"]["low"] < figures["win_rate_reference"]["high"] == 1.0
-    assert (figures["win_rate_y"]["low"], figures["win_rate_y"]["high"]) == pytest.approx((0.0, 0.1843), abs=5e-5)
+    assert (figures["win_rate_y"]["low"], figures["win_rate_y"]["high"]) == pytest.approx((0.0, 0.1951), abs=5e-5)
 
 
 # ------------------------------------------------------------------------------------------------- what is no usual judge

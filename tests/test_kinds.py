@@ -1,5 +1,5 @@
 """Kinds of figure: what follows from the two methods of a new one, and a kind that somebody else's package brings in the
-table of its benchmark, whose comparison, report and leaderboard follow."""
+table of its benchmark, whose comparison and report follow."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from custom_metrics.scores.aggregations import NotMeasured, Source, defined_mean
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.scores.detection import f1, kappa
 from custom_metrics.scores.judging import f_plus_a, flip_rate, share, win_rate
-from custom_metrics.scores.sentences import auc
-from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts, Rows, outcome
+from custom_metrics.scores.ranking import auc
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, outcome
+from custom_metrics.statistics.paired_difference import BOOTSTRAP, CLUSTERS, TANGO
 from detector_plugin.calibration import load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data import sources
@@ -31,11 +32,15 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection.marked import marked_rate
 from lm_eval_tasks.mfava.task import detected_rate, estimated_rate, rogan_gladen_rate
-from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results import board
+from lm_eval_tasks.results.board import Cell, Column
+from lm_eval_tasks.results.compare import compare_runs, differences_of
+from lm_eval_tasks.results.measuring import Measured
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import Run, read_runs
 from tests.changed_runs import change_results
 from tests.development import generated
+from tests.growth import calls
 from tests.logged_runs import files_of, in_this_process, lines
 
 MODULE = '''
@@ -160,12 +165,68 @@ def test_values_carry_counts_and_the_name_of_their_cluster() -> None:
         (f1, [COUNTS[0], [COUNTS[0]]], "several forms"),
         (f_plus_a, [("q", "spelling", 3.0)], "not those of f_plus_a"),
         (balanced_error, [{"wrong": 1}], "not those of balanced_error"),
-        (auc, [["a"]], "not pairs of share and class"),
+        (auc, [["a"]], "not pairs of a score and what people said"),
     ],
 )
 def test_values_of_another_form_are_not_measured(kind: Any, values: list[Any], message: str) -> None:
     with pytest.raises(NotMeasured, match=message):
         kind.rows(values)
+
+
+@pytest.mark.parametrize(("kind", "method"), [(defined_share, TANGO), (defined_mean, BOOTSTRAP)])
+def test_the_kind_says_whether_a_difference_is_one_of_shares(kind: Any, method: str) -> None:
+    """A count that happens to be 0 or 1 everywhere is none."""
+    first, second = kind.rows([1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5), kind.rows([0.0, 0.0, 1.0, 0.0, 1.0, 1.0] * 5)
+    assert kind.difference(first, second).method == method
+
+
+def test_an_area_is_compared_by_passage() -> None:
+    one = [CountsOfCluster(pairs, f"passage {place // 2}") for place, pairs in enumerate(SENTENCES)]
+    other = [CountsOfCluster([[0.3, wrong] for _, wrong in pairs], pairs.cluster) for pairs in one]
+    found = auc.difference(auc.rows(one), auc.rows(other))
+    assert (found.n, found.method, found.second) == (6, CLUSTERS, 0.5)
+    assert found.standard_error == pytest.approx(auc.figure(auc.rows(one)).standard_error)
+
+
+def test_the_order_of_tasks_changes_nothing() -> None:
+    rng = np.random.default_rng(2)
+    tasks = [
+        Measured(defined_mean, {run: Rows(rng.random(size)) for run in (0, 1)}, "documents", (), name)
+        for name, size in (("b", 30), ("a", 20), ("c", 40))
+    ]
+    cells = {run: Cell(0.5, Figure(0.5)) for run in (0, 1)}
+    columns = [
+        Column("group", Metric("m"), "", cells, order, True) for order in (tasks, tasks[::-1], tasks[1:] + tasks[:1])
+    ]
+    found = [board.tested([column])[0].tested[0, 1] for column in columns]
+    assert found[0] == found[1] == found[2]
+
+
+def board_of(runs: int) -> list[Column]:
+    """Columns of a balanced error: two tasks of twenty questions, and their mean."""
+    rng = np.random.default_rng(4)
+    metric = Metric("balanced_error", aggregation="balanced_error", higher_is_better=False)
+    columns = []
+    for task in ("a", "b"):
+        wrong = {run: rng.random(20) < 0.3 for run in range(runs)}
+        rows = {
+            run: balanced_error.rows([outcome(n % 2 == 0, not w) for n, w in enumerate(wrong[run])]) for run in wrong
+        }
+        cells = {run: Cell.of(balanced_error.figure(of_run), metric, False) for run, of_run in rows.items()}
+        columns.append(Column(task, metric, "", cells, [Measured(balanced_error, rows, "documents", task=task)]))
+    both = [task for column in columns for task in column.measured]
+    return [Column("mean", metric, "", columns[0].cells, both, group=True), *columns]
+
+
+def test_twice_the_runs_cost_four_times_in_pairs() -> None:
+    """Of ten runs there are 45 pairs, of twenty there are 190."""
+    few, many = board_of(10), board_of(20)
+    assert calls(lambda: board.tested(many)) < 4.3 * calls(lambda: board.tested(few))
+    mean_of_few, mean_of_many = board.tested(few)[0], board.tested(many)[0]
+    assert calls(lambda: board.best_by_cost(mean_of_many, 1.0)) < 4.3 * calls(
+        lambda: board.best_by_cost(mean_of_few, 1.0)
+    )
+    assert calls(lambda: [*differences_of(mean_of_many)]) < 4.3 * calls(lambda: [*differences_of(mean_of_few)])
 
 
 # -------------------------------------------------------------------------------------------- a benchmark elsewhere
@@ -232,8 +293,8 @@ def test_a_kind_of_somebody_elses_is_computed_compared_reported_and_ranked(runs:
     page = write_report(runs, tmp_path / "report.html").read_text("utf-8")
     assert "Words of an answer" in page
     assert f"brief {figure.value:.0f}" in " ".join(html.fromstring(page).text_content().split())
-    assert main(["leaderboard", str(tmp_path / "brief"), str(tmp_path / "wordy"), "-o", str(tmp_path / "board")]) == 0
-    with (tmp_path / "board" / "leaderboard.csv").open(encoding="utf-8") as file:
+    assert main(["report", str(tmp_path / "brief"), str(tmp_path / "wordy"), "-o", str(tmp_path / "board")]) == 0
+    with (tmp_path / "board" / "figures.csv").open(encoding="utf-8") as file:
         ranks = {row["model"]: row["rank"] for row in csv.DictReader(file) if row["metric"] == "words"}
     assert ranks == {"brief": "1", "wordy": "2"}
 

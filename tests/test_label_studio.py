@@ -17,6 +17,7 @@ from tests.marked_runs import mfava_row, task_answers
 from tests.report_runs import HOSTILE
 
 ANSWER = "Ein 👩‍🔬 sagt:\nzwei Wörter"
+HALL = "hallucination"
 LINE = {"id": "de_0_1", "task": "mfava_de", "kind": "spans", "answer": ANSWER}
 
 
@@ -45,6 +46,8 @@ def exported(path: Path, *annotations: Any) -> list[dict[str, Any]]:
         ([region(4, 7, "👩‍🔬")], {"spans": [[4, 7, "hallucination"]]}),  # offsets count code points
         ([region(8, 18, "sagt:\\nzwei", "entity")], {"spans": [[8, 18, "entity"]]}),  # a line feed is stored as `\n`
         ([region(0, 3, "Ein"), NOTE], {"spans": [[0, 3, "hallucination"]], "note": "so\nso"}),
+        ([{**region(0, 3, "Ein"), "from_name": "label"}], {"spans": [[0, 3, "hallucination"]]}),  # a project's own tag
+        ([region(0, 3, "Ein"), {**region(4, 7, "👩‍🔬"), "from_name": "x"}], {"spans": [[0, 3, HALL], [4, 7, HALL]]}),
         ([CANNOT_TELL], {"spans": None, "cannot_tell": True}),
     ],
 )
@@ -77,6 +80,15 @@ def test_every_annotator_has_a_line_but_for_cancelled_annotations(tmp_path: Path
             "a region of de_0_1 is 'Ein', not 'Wort'",
         ),
         ([{"data": LINE, "annotations": [3]}], "AttributeError"),
+        *(
+            ([{"data": LINE, "annotations": [annotation(result)]}], message)
+            for result, message in (
+                ({**region(0, 3, "Ein"), "to_name": "reference"}, "result of the tag 'spans', which is no region"),
+                ({**CANNOT_TELL, "from_name": "unsure"}, "result of the tag 'unsure', which is no region"),
+                ({"from_name": "box", "to_name": "answer", "value": {"x": 1, "rectanglelabels": ["a"]}}, "tag 'box'"),
+                ({"type": "relation", "from_id": "a", "to_id": "b"}, "KeyError('value')"),
+            )
+        ),
     ],
 )
 def test_damage_is_named(tmp_path: Path, content: Any, message: str) -> None:

@@ -19,7 +19,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou
-from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features
+from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features, joined_features
 from detector_plugin.lexical.reference import normalise, stem
 from tests.development.lexical.copies import (
     collect_names,
@@ -177,11 +177,11 @@ def test_anything_is_read(detector: LexicalDetector, reference: str, answer: str
     starts, ends = {start for start, _ in places}, {end for _, end in places}
     assert all(span.start in starts and span.end in ends for span in spans)
     assert all(a.end < b.start for a, b in pairwise(spans))
-    assert np.isfinite(answer_features(reference, answer, language)).all()
+    assert np.isfinite(joined_features(reference, answer, language)).all()
 
 
 def test_spellings_and_inflections_are_made_comparable() -> None:
-    pairs = "Београд Beograd, İstanbul istanbul, أحمد احمد, مُحَمَّد محمد, ٢٠٢٤ 2024, ﬁnal final, STRASSE straße"
+    pairs = "Београд Beograd, İstanbul istanbul, أحمد احمد, مُحَمَّد محمد, ٢٠٢٤ 2024, ﬁnal final, STRASSE straße, ๒๔ 24"
     for pair in pairs.split(", "):
         one, other = pair.split()
         assert normalise(one) == normalise(other), pair
@@ -387,7 +387,7 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     assert training.train(few[::-1]) == first
     assert training.train(few, seed=1) != first
     if MAIN.training["lightgbm"] == lightgbm.__version__:
-        digest = "11dec23b4b5149fb0164c5b99bf74aa138a2c00fb3e3cd96f4dea5e340c3eb3b"
+        digest = "9d4dee72ca008de219ba43e97f3364cf59e5554ecb85998184d8139f5ca18016"
         assert hashlib.sha256(first).hexdigest() == digest
 
 

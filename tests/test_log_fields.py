@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
-from lm_eval_tasks.results.logs.fields import ROLES, known_tools
-from lm_eval_tasks.results.logs.paths import data_of, field_path
+from lm_eval_tasks.results.logs.answers import reasons_of
+from lm_eval_tasks.results.logs.fields import ROLES, expression, known_tools
+from lm_eval_tasks.results.logs.values import decoded
 
 LOGS = Path(__file__).parent / "data" / "logs"
 
@@ -57,7 +59,7 @@ TOOLS = {
 
 
 def documents(log: Log, left_out: dict[str, list[str]] | None = None) -> list[tuple[dict[str, Any], str]]:
-    return [row[1:] for row in log.answers("en", {} if left_out is None else left_out) if row is not None]
+    return [row[1:] for row in log.answers("en", {} if left_out is None else left_out)]
 
 
 def opened(path: Path, *rows: Any, fields: str | None = None) -> Log:
@@ -106,7 +108,7 @@ RECORD = {
     "json": '{"e": ["4", "5"]}',
     "python": "['6', None]",
     "text": "see <doc>one</doc> and <doc> two </doc>. Question: three?",
-    "attributes": [{"key": "gen_ai.x", "value": {"stringValue": "7"}}, {"key": "n", "value": {"intValue": "8"}}],
+    "user's text": "8",
     "null": None,
 }
 
@@ -115,31 +117,31 @@ RECORD = {
     ("path", "values"),
     [
         ("a.b[].t", ["1", "2"]),
-        ("a.b.t", ["1", "2"]),
         ("a.b[-1].t", ["2"]),
-        ("a.b[r=x].t", ["1"]),
-        ("a.b[r=y][0].t", ["2"]),
+        ("a.b[?r=='x'].t | [0]", ["1"]),
+        ("length(a.b)", [2]),
         ("a.b[7].t", []),
-        ("a.c.d", [3]),
-        ("[null=None].a.c.d", [3]),
+        ('a."c.d"', [3]),
         ("json.e[]", ["4", "5"]),
+        ("json.e | [-1]", ["5"]),
         ("python[0]", ["6"]),
         ("text:<doc>...</doc>", ["one", "two"]),
         ("text:Question:...", ["three?"]),
-        ("attributes.gen_ai.x", ["7"]),
-        ("attributes.n", ["8"]),
+        ('"user\'s text"', ["8"]),
         ("null", []),
         ("nowhere.b", []),
+        ("join(' ', nowhere)", []),
     ],
 )
-def test_paths(path: str, values: list[Any]) -> None:
-    assert field_path(path).values(RECORD) == values
+def test_expressions(path: str, values: list[Any]) -> None:
+    found = expression(path).value(RECORD)
+    assert ([] if found is None else found if isinstance(found, list) else [found]) == values
 
 
-@pytest.mark.parametrize("path", ["a[", "a..b", "", "a]b", "a[x=[]]"])
-def test_what_is_no_path(path: str) -> None:
-    with pytest.raises(UsageError, match="is not a path of a field"):
-        field_path(path)
+@pytest.mark.parametrize("path", ["a[", "", "a]b", "a[x=[]]", "nothing(a)", "length(a, b)"])
+def test_what_is_no_expression(path: str) -> None:
+    with pytest.raises(UsageError, match="is no JMESPath expression"):
+        expression(path)
 
 
 UNKNOWN = {
@@ -160,7 +162,7 @@ def test_of_an_unknown_log_the_error_lists_the_fields_and_its_guess_works(tmp_pa
         in said
     )
     assert "n (number) and 1 more" not in said
-    guess = re.search("--fields '(.*)'$", said)
+    guess = re.search("--fields '(.*)'", said)
     assert guess is not None
     ((doc, answer),) = documents(opened(tmp_path / "log", UNKNOWN, fields=guess[1]))
     assert (answer, doc["reference"], doc["query"]) == ("It is 3.", "It has 3.", "How many?")
@@ -190,9 +192,8 @@ def test_runs_of_a_trace_share_passages_and_an_answer_counts_once(tmp_path: Path
     ]
     left_out: dict[str, list[str]] = {}
     given = documents(opened(tmp_path / "log", *rows), left_out)
-    assert [(answer, doc["reference"]) for doc, answer in given] == [("a", "p"), ("b", "p")]
-    again, without = "the same answer of a trace again", "no passages and no reference"
-    assert left_out == {again: ["log:4"], without: ["log:5"]}
+    assert [(answer, doc["reference"]) for doc, answer in given] == [("a", "p"), ("b", "p"), ("c", "")]
+    assert left_out == {"the same answer of a trace again": ["log:4"]}
 
 
 def test_answers_of_a_conversation_are_one_cluster(tmp_path: Path) -> None:
@@ -279,7 +280,9 @@ def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(
             "[{'text': 'a [1] - b', 'score': 1e-05, 'rank': -1, 'gold': None}]",
             [{"text": "a [1] - b", "score": 1e-05, "rank": -1, "gold": None}],
         ),
-        ("[('a', 0.5), []]", [("a", 0.5), []]),
+        ("[('a', 0.5), []]", [["a", 0.5], []]),
+        ("['a'\n 'b']", ["a", "b"]),  # of numpy
+        ("[Text(x='a', n=nan), str_('b')]", [{"x": "a", "n": None}, "b"]),
         ("['a\\'b\\n']", ["a'b\n"]),
         ('["a"]', ["a"]),  # JSON, too
         ("[x for x in y]", None),
@@ -290,7 +293,7 @@ def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(
     ],
 )
 def test_a_cell_that_holds_a_python_list_is_read_and_code_stays_a_text(cell: str, value: Any) -> None:
-    assert data_of(cell) == (cell if value is None else value)
+    assert decoded(cell) == (cell if value is None else value)
 
 
 @pytest.mark.parametrize("part", ["-", "1+", "a.", "a[0]", "[0]", "(", "[", "not ", "'a'", "\\'"])
@@ -298,4 +301,18 @@ def test_a_cell_that_nests_without_end_ends_no_process(part: str) -> None:
     """Python 3.10 crashes on some of these if they reach its parser."""
     for end in ("1]", "]", ""):
         cell = f"[{part * 100_000}{end}"
-        assert data_of(cell) in (cell, ["a" * 100_000])
+        assert decoded(cell) in (cell, ["a" * 100_000])
+
+
+def test_a_small_file_of_many_empty_records_ends_and_its_places_are_counted(tmp_path: Path) -> None:
+    """5 kB that unpack to a million lists, which are no records."""
+    path = tmp_path / "log.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b"[]," * 999_999 + b"[]]"))
+    with pytest.raises(UsageError, match=r"not a JSON object: 100001 \(log.json.gz:1, .* and 99998 more\)$"):
+        open_log(path, "log", {})
+    usable = json.dumps({"answer": "Mars is red.", "reference": "Mars."}).encode()
+    path.write_bytes(gzip.compress(b"[" + usable + b",[]" * 50_000 + b"]"))
+    log, left_out = open_log(path, "log", {}), dict[str, list[str]]()
+    assert len(documents(log, left_out)) == 1
+    assert [len([*places]) for places in left_out.values()] == [10]  # that are kept
+    assert reasons_of(left_out).startswith("not a JSON object: 50000 (log.json.gz:1, ")

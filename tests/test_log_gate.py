@@ -26,6 +26,9 @@ def share(flagged: int, answers: int) -> Figure:
         (0, 100, 0.0, PASSED),  # [0, 3.7]
         (0, 10, 0.0, UNDECIDED),  # [0, 27.8]
         (1, 1000, 0.0, FAILED),
+        (1, 1, 0.05, UNDECIDED),  # [21, 100]: not measurable
+        (1, 3, 0.05, UNDECIDED),  # [6, 79]: of three one is flagged in 14 % of logs whose rate is 5 %
+        (3, 15, 0.05, FAILED),  # 20 % [7, 45]: three and more of fifteen in 3.6 %
         (3, 10, 1.0, PASSED),
         (3, 10, 0.97, PASSED),  # an excess of five points does not exist
     ],
@@ -34,6 +37,14 @@ def test_a_limit(flagged: int, answers: int, limit: float, status: int) -> None:
     check = gate.check_limit(share(flagged, answers), limit)
     assert check.status == status
     assert ("it takes about" in check.message) == (status == UNDECIDED)
+
+
+def test_without_a_margin_there_is_a_verdict() -> None:
+    assert gate.check_limit(share(5, 100), 0.05, 0.0).status == UNDECIDED
+    assert gate.check_baseline(0.0, -0.01, 0.01, 200, 0.0).message.endswith(
+        "no number of questions decides at this rate."
+    )
+    assert gate.check_limit(share(0, 100), 0.05, 0.0).status == PASSED
 
 
 def test_as_many_answers_as_it_takes_decide() -> None:
@@ -87,3 +98,11 @@ def test_junit_counts_failures_and_skips_and_survives_hostile_text() -> None:
         ["failure", "system-out"],
         ["skipped", "system-out"],
     ]
+
+
+def test_a_margin_of_0_has_a_verdict() -> None:
+    """Where the log is exactly at the limit, or as good as its baseline, no number of answers decides."""
+    checks = [gate.check_limit(share(5, 100), 0.05, 0.0), gate.check_baseline(0.0, -0.1, 0.1, 60, 0.0)]
+    assert [check.status for check in checks] == [UNDECIDED, UNDECIDED]
+    assert "Without a margin no number of questions decides at this rate." in checks[1].message
+    assert gate.check_baseline(-0.2, -0.3, -0.1, 60, 0.0).status == PASSED

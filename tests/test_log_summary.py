@@ -35,7 +35,7 @@ def row(number: int, answer: str, probability: float | None, detector: str = "le
     tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
     settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
-    ((made, *_),) = run._rows([(number, document | settings | doc, tagged)])
+    ((made, *_),) = run.rows_of([(number, document | settings | doc, tagged)])
     return made
 
 

@@ -45,7 +45,7 @@ def test_the_worked_example_of_the_readme(
     monkeypatch.chdir(tmp_path)
     shutil.copy(LOG, "rag.jsonl")
     assert main(detect) == 0
-    assert "16.3 % [7.7 to 26.4 %" in capsys.readouterr().out
+    assert "16.3 % [7.1 to 32.1 %" in capsys.readouterr().out
     of_mfava = {row["doc"]["id"]: row for path in closed_book.glob("samples_*") for row in lines(path)}
     written = lines(Path("out.jsonl"))
     for row in written:
@@ -82,7 +82,8 @@ def test_the_worked_example_of_the_readme(
     assert main(["score", "out"]) == 2
     assert "name people's marks of them with --marks" in capsys.readouterr().err
     assert main(["compare", "out", "marked", "--format", "json"]) == 0  # counts words as the languages do
-    (compared,) = json.loads(capsys.readouterr().out)["differences"]
+    differences = json.loads(capsys.readouterr().out)["differences"]
+    (compared,) = [each for each in differences if each["metric"] == "hallucinated_share"]
     assert compared["first_value"] == compared["second_value"] == pytest.approx(figures["hallucinated_share"]["value"])
 
 
@@ -91,16 +92,19 @@ GOOD = {"answer": "Der Turm ist 330 Meter hoch.", "passages": ["Der Turm hat 330
 
 def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = {
-        "not JSON": [b"{'answer'}\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
+        "not JSON": [b"{'answer'}\n", b"{'x'}\n", b"[" * 100_000 + b"\n", b'{"answer": "cut'],
         "not a JSON object": [[GOOD]],
-        "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}],
+        "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}, {**GOOD, "answer": "<think>Der Turm ist"}],
+        "the message of a service that failed": [
+            {**GOOD, "answer": answer}
+            for answer in (
+                "Empty Response",
+                "Error code: 429 - rate limit exceeded",
+                "Error: 500 Internal Server Error",
+            )
+        ],
         "answer is not text": [{**GOOD, "answer": 3}],
         "answer is a list of several values": [{**GOOD, "answer": ["x", "y"]}],
-        "no passages and no reference": [
-            {"answer": "x"},
-            {**GOOD, "passages": []},
-            {**GOOD, "passages": [{"title": ""}]},
-        ],
         "text is not text": [{**GOOD, "passages": [{"text": 3}]}, {**GOOD, "passages": 7}],
         "language is not a BCP 47 tag": [{**GOOD, "language": "german"}],
         "longer than 4 MB": [{**GOOD, "passages": ["x" * (10 << 20)]}],
@@ -109,6 +113,7 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
         GOOD,
         {**GOOD, "passages": [{"title": "T", "text": "x"}, "\ud800"], "id": 7},
         {**GOOD, "reference": "x", "id": "\ud800"},
+        {**GOOD, "id": "think", "answer": f"<think>Es war 1887, sagt Erik Dahl.</think>\n\n{GOOD['answer']}"},
     ]
     rows = [row for several in bad.values() for row in several if row != b'{"answer": "cut']
     log = write_log(tmp_path / "log.jsonl", *rows[:6], *good, b"\n", *rows[6:], b'{"answer": "cut')
@@ -116,10 +121,12 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     record = results["configs"][TASK]["metadata"]["provenance"]
     assert record["left_out"] == {reason: len(several) for reason, several in bad.items()}
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
-    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd"]
+    assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == [None, 7, "\ufffd", "think"]
+    spans = [row["spans"] for row in lines(tmp_path / "out.jsonl")]
+    assert spans[-1] == spans[0]  # of the answer alone
     (said,) = (record.message for record in caplog.records if "left out" in record.message)
     assert "not JSON: 4 (log.jsonl:1, log.jsonl:2, log.jsonl:3 and 1 more); not a JSON object: 1 (log.jsonl:4)" in said
-    assert "longer than 4 MB: 1 (log.jsonl:19)" in said
+    assert "longer than 4 MB: 1 (log.jsonl:21)" in said
     write_log(log, *rows[:4])
     with pytest.raises(
         ValueError, match=r"no line can be used: not JSON: 3 \(log.jsonl:1, .*\); not a JSON object: 1 \(log.jsonl:4\)"
@@ -129,6 +136,18 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     with pytest.raises(ValueError, match=r"no line can be used: language is not a BCP 47 tag: 1 \(log.jsonl:1\)"):
         logs.detect_log(log, tmp_path / "none.jsonl")
     assert not [*tmp_path.glob("none*")]
+
+
+def test_an_answer_without_passages_is_unsupported_unless_it_declines(tmp_path: Path) -> None:
+    without = [{"answer": "Es sind 42 Meter."}, {**GOOD, "passages": []}, {**GOOD, "passages": [{"title": ""}]}]
+    log = write_log(tmp_path / "log.jsonl", GOOD, *without, {"answer": "Ich weiß es nicht.", "language": "de"})
+    figures = figures_of(results_of(logs.detect_log(log, tmp_path / "out.jsonl").parent), TASK)
+    assert (figures["flagged_answers"]["value"], figures["flagged_answers"]["n"]) == (0.75, 4)
+    assert figures["abstention_rate"]["value"] == 0.2
+    assert [row["flagged_share"] for row in lines(tmp_path / "out.jsonl")][1:] == [1.0, 1.0, 1.0, None]
+    skipped = logs.detect_log([logs.open_log(log, "log", {}, "skip")], tmp_path / "skipped.jsonl")
+    record = results_of(skipped.parent)["configs"][TASK]["metadata"]["provenance"]
+    assert record["left_out"] == {"no passages and no reference": 4}
 
 
 class Nines:
@@ -166,8 +185,9 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
     again = Nines()
     tracemalloc.start()
     resumed = detect(again, "killed")
-    assert tracemalloc.get_traced_memory()[1] < 30_000_000  # blocks of texts, and what stays
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert peak < 30_000_000  # blocks of texts, and what stays
     assert 500 <= again.asked < 600  # what the first had not tagged
     assert resumed == detect(Nines(), "whole")
     with pytest.raises(OSError, match="killed"):
@@ -176,40 +196,6 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
     other.version = "2"
     detect(other, "other")  # another detector, and nothing of the first one's is used
     assert other.asked == 1_000
-
-
-def test_a_log_that_grows_is_followed_and_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, output = tmp_path / "log.jsonl", tmp_path / "out.jsonl"
-    seen: list[int] = []  # lines of the output at each wait
-
-    def follow(*more: str) -> Nines:
-        detector, pieces = Nines(), iter(more)
-        monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
-
-        def wait() -> bool:
-            seen.append(len(lines(output)) if output.exists() else 0)
-            piece = next(pieces, None)
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(piece or "")
-            return piece is not None
-
-        results = json.loads(logs.detect_log([logs.open_log(log, log.name, {}, wait)], output).read_text("utf-8"))
-        assert results["n-samples"][TASK]["original"] == len(lines(output))
-        return detector
-
-    first, second = (json.dumps({**GOOD, "answer": f"Es sind {number} Meter."}) for number in (9, 99))
-    write_log(log, json.loads(first))
-    assert follow(second[:20], f"{second[20:]}\n").asked == 2
-    assert [row["spans"] for row in lines(output)] == [
-        [[8, 9, "hallucination", 1.0]],
-        [[8, 10, "hallucination", 1.0]],
-    ]
-    third = json.dumps({**GOOD, "answer": "Es sind drei Meter."})
-    assert follow(f"{third}\n").asked == 1  # of which the first two were stored
-    assert seen == [1, 1, 2, 2, 3]
-    assert len(lines(output)) == 3
-    with pytest.raises(ValueError, match="one log is followed at a time, by one worker"):
-        logs.detect_log([logs.open_log(log, "log.jsonl", {}, lambda: False)], output, workers=2)
 
 
 def test_several_logs_and_a_pipe_are_one_run(

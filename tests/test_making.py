@@ -36,7 +36,8 @@ def evaluate(folder: Path, tasks: str, articles: Path, *options: str, model: str
     """A run over our data with stored replies; returns the folder of its results."""
     arguments = ["--model", model, *(["--model_args", f"path={DATA / 'replies.jsonl'}"] if model == "replay" else [])]
     output = folder / tasks
-    how = ["--metadata", f"articles={articles}", "--output_path", str(output), "--log_samples", *options]
+    given = json.dumps({"articles": str(articles), "language": "de"})
+    how = ["--metadata", given, "--output_path", str(output), "--log_samples", *options]
     run([command("lm_eval"), *arguments, "--tasks", tasks, *how], folder)
     return output
 
@@ -48,10 +49,10 @@ def made(shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         articles = ARTICLES
         for step in ("queries", "answers", "silver"):
-            results = evaluate(folder, f"mfava_make_{step}_de", articles)
+            results = evaluate(folder, f"mfava_make_{step}", articles)
             articles = folder / f"{step}.jsonl"
             collect([results], articles, faithful=step == "silver")
-        collect([evaluate(folder, "mfava_translate_de", ARTICLES)], folder / "translated.jsonl")
+        collect([evaluate(folder, "mfava_translate", ARTICLES)], folder / "translated.jsonl")
 
     return shared_once("made data", make)
 
@@ -120,22 +121,22 @@ def test_a_row_is_translated_with_its_tags_or_not_at_all(made: Path) -> None:
 
 
 def test_the_results_hold_what_was_kept_and_where_it_came_from(made: Path) -> None:
-    results = results_of(made / "mfava_make_queries_de")
-    figures = figures_of(results, "mfava_make_queries_de")
+    results = results_of(made / "mfava_make_queries")
+    figures = figures_of(results, "mfava_make_queries")
     assert figures["kept_rate"]["value"] == 1.0
     assert figures["questions"]["value"] == 2.0
-    provenance = results["configs"]["mfava_make_queries_de"]["metadata"]["provenance"]
+    provenance = results["configs"]["mfava_make_queries"]["metadata"]["provenance"]
     assert provenance["kept"] == {"documents": 2}
     assert provenance["left_out"] == {"rows left out, of another language": 2, "rows left out, without a text": 1}
     assert [file["name"] for file in provenance["local_files"]] == ["articles.jsonl"]
-    silver = figures_of(results_of(made / "mfava_make_silver_de"), "mfava_make_silver_de")
+    silver = figures_of(results_of(made / "mfava_make_silver"), "mfava_make_silver")
     assert silver["kept_rate"]["value"] == pytest.approx(2 / 3)
     assert silver["errors"]["value"] == 2.0  # three and one, over the two that are kept
 
 
 def test_what_an_article_says_is_text(made: Path) -> None:
     """No template is run, no order obeyed, and the prompt holds the article as it is."""
-    (samples,) = (made / "mfava_make_queries_de").rglob("samples_*.jsonl")
+    (samples,) = (made / "mfava_make_queries").rglob("samples_*.jsonl")
     prompts = {row["doc"]["row"]: row["arguments"]["gen_args_0"]["arg_0"] for row in rows(samples)}
     text = rows(ARTICLES)[1]["text"]
     assert "{{ 7 * 7 }} {% for x in y %} <entity>Es wurde" in text
@@ -184,11 +185,11 @@ def test_the_evaluation_tasks_read_made_data(mirror: Path, made: Path, harness: 
 
 @pytest.mark.slow("loads torch, and generates with a model")
 def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llama: Path, tmp_path: Path) -> None:
-    tasks = [steps.task_name(step, "de") for step in steps.STEPS]
+    tasks = [steps.task_name(step) for step in steps.STEPS]
     article = {"language": "de", "text": "Die Elbe fließt nach Norden.", "question": "Wohin fließt die Elbe?"}
     english = {"language": "en", "text": "It flows.", "answer": "It flows <3.", "spans": [[3, 8, "relation"]]}
     articles = written(tmp_path / "articles.jsonl", article, english)
-    options = ["--metadata", f"articles={articles}", "--output_path", "", "--log_samples", "--gen_kwargs"]
+    options = ["--metadata", f"articles={articles},language=de", "--output_path", "", "--log_samples", "--gen_kwargs"]
     model = ["--model", "hf", "--model_args", f"pretrained={llama},dtype=float32", "--device", "cpu"]
     cached = ["max_gen_toks=24", "--use_cache", str(tmp_path / "replies")]
     for at in ("first", "again"):  # a run that is started again goes on with what was answered
@@ -210,9 +211,10 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "mfava_make_silver_de: name a file of articles.*the task mfava is the evaluation in all languages"),
+        ({}, "mfava_make_silver: name a file of articles.*the task mfava is the evaluation in all languages"),
+        ({"articles": ARTICLES, "language": None}, "mfava_make_silver: name the language of the data: --metadata"),
         ({"articles": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
-        ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver_de: unknown categories 'lie'"),
+        ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver: unknown categories 'lie'"),
         (
             {"articles": ARTICLES, "min_characters": 5000},
             r"holds nothing to work on \(rows left out, of a text that is too short: 2; rows left out, of another",
@@ -238,7 +240,7 @@ def test_a_bad_option_is_refused(options: dict[str, Any], error: str) -> None:
 
 def prompts(task: str, **metadata: Any) -> list[str]:
     """What a model is asked, over our articles."""
-    given = {"articles": str(ARTICLES), **metadata}
+    given = {"articles": str(ARTICLES), "language": "de", **metadata}
     found = loaded_tasks([task], **given)[task]
     return [found.fewshot_context(document, 0) for document in found.eval_docs]
 
@@ -247,12 +249,12 @@ def test_questions_and_answers_are_asked_for_in_the_papers_words(tmp_path: Path)
     """Tables 6 and 11; the last sentence of the second one's task is ours."""
     article = {"language": "de", "text": "Die Elbe fließt.", "question": "Was tut die Elbe?"}
     own = {"articles": str(written(tmp_path / "a.jsonl", article))}
-    assert prompts("mfava_make_queries_de", **own) == [
+    assert prompts("mfava_make_queries", **own) == [
         "Given the following reference in language German: Die Elbe fließt.\n\n"
         "Generate two knowledge-intensive queries in German. Ensure the questions are concise but knowledge-intensive. The "
         "questions should require thorough reading of the reference text to answer. Separate the questions with a newline."
     ]
-    assert prompts("mfava_make_answers_de", **own) == [
+    assert prompts("mfava_make_answers", **own) == [
         "For the following instruction, generate the whole output in German language even though the instruction and input "
         "is in English. Given a passage answer the question in 3-5 sentences using only the information presented in the "
         "reference passage. If the reference passage does not answer the question, say that it does not.\n\n"
@@ -261,8 +263,8 @@ def test_questions_and_answers_are_asked_for_in_the_papers_words(tmp_path: Path)
 
 
 def test_errors_are_asked_for_by_kind_and_the_passage_keeps_its_tags() -> None:
-    (every,) = prompts("mfava_make_silver_en")
-    (one,) = prompts("mfava_make_silver_en", categories="subjective")
+    (every,) = prompts("mfava_make_silver", language="en")
+    (one,) = prompts("mfava_make_silver", language="en", categories="subjective")
     for kind in CATEGORIES:
         assert f"- {kind} errors (<{kind}>): " in every
         assert (f"- {kind} errors (<{kind}>): " in one) is (kind == "subjective")
@@ -274,8 +276,8 @@ def test_errors_are_asked_for_by_kind_and_the_passage_keeps_its_tags() -> None:
 
 def test_a_translation_model_is_given_the_text_alone() -> None:
     given = {"source_language": "en", "parts": "answer"}
-    (chat,) = prompts("mfava_translate_de", **given)
-    (alone,) = prompts("mfava_translate_de", **given, translation_prompt="text", translation_prefix="<2de> ")
+    (chat,) = prompts("mfava_translate", **given)
+    (alone,) = prompts("mfava_translate", **given, translation_prompt="text", translation_prefix="<2de> ")
     text = (
         "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man.</subjective>"
     )
@@ -289,8 +291,8 @@ def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: P
         collect([made], tmp_path / "x.jsonl")
     assert collect([made], tmp_path / "x.jsonl", "answers").rows == {"de": 3}
     assert collect([made], tmp_path / "s.jsonl", "silver").rows == {"de": 2}  # without faithful answers
-    (samples,) = (made / "mfava_make_answers_de").rglob("samples_*.jsonl")
-    other = tmp_path / samples.name.replace("mfava_make_answers_de", "mfava_de")
+    (samples,) = (made / "mfava_make_answers").rglob("samples_*.jsonl")
+    other = tmp_path / samples.name.replace("mfava_make_answers", "mfava_de")
     other.write_bytes(samples.read_bytes())
     with pytest.raises(UsageError, match=r"the samples are of none \(mfava_de\)"):
         collect([other], tmp_path / "y.jsonl")
@@ -303,7 +305,7 @@ def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: P
 def test_what_two_models_made_alike_is_kept_once(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (samples,) = (made / "mfava_make_queries_de").rglob("samples_*.jsonl")
+    (samples,) = (made / "mfava_make_queries").rglob("samples_*.jsonl")
     for model in ("one", "two"):
         (tmp_path / model).mkdir()
         (tmp_path / model / samples.name).write_bytes(samples.read_bytes())

@@ -1,5 +1,5 @@
 """``lm-eval-grounded score --marks``: from answers that were drawn and marked to ``marked_rate`` in table, files,
-comparison, leaderboard and report."""
+comparison and report."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from custom_metrics.reading.words import words
+from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.dataset import load
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.labelled_answers import UNJUDGED, read_labelled_lines
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.leaderboard.entry import entry_of
-from lm_eval_tasks.results.leaderboard.standings import sections_of
 from lm_eval_tasks.results.marks.draw import TaskAnswers
+from lm_eval_tasks.results.report import Report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.results.reproduce import commands_of, read_recorded
 from lm_eval_tasks.results.score import score
@@ -199,12 +199,8 @@ def test_runs_of_which_one_abstains_are_compared_over_all_that_each_says(one_abs
     assert row.first_value > 0.4  # where both answer, it is one word in about ten
     assert row.low > 0
     assert figures[1].n < figures[0].n  # answers that abstain are drawn, and not marked
-    entries = [entry_of(run, "") for run in runs]
-    entries = [
-        type(entry).from_json(json.loads(json.dumps(entry.to_json()))) for entry in entries
-    ]  # as they are cached
-    (section,) = sections_of(entries)
-    (column,) = (each for each in section.summary.columns if each.metric.name == "marked_rate")
+    column = compare_runs(runs, tasks=["clapnq_gold"]).column("marked_rate", "clapnq_gold")
+    assert column is not None
     assert column.ranks == {0: 2, 1: 1}
 
 
@@ -230,21 +226,23 @@ def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagge
 @pytest.mark.parametrize(
     ("draws", "together"), [((30, 30), {0, 1}), ((30, 20), set()), ((30, 30, 20), {0, 1}), ((20, 30, 20), {0, 2})]
 )
-def test_compare_and_leaderboard_agree_on_what_is_comparable(
+def test_rates_by_marks_of_one_draw_are_comparable(
     one_abstains: dict[int, list[Run]], draws: tuple[int, ...], together: set[int]
 ) -> None:
     """Rates by marks of one draw are compared. Of runs of other draws all else is."""
     runs = [one_abstains[number][place % 2] for place, number in enumerate(draws)]
     result = compare_runs(runs, tasks=["clapnq_gold"])
-    (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
-    ranked = {section.summary.label(column): {*column.ranks} for column in section.summary.columns}
+    ranked = {column.metric.name: {*column.ranks} for column in result.columns}
     assert len([*result.select("marked_rate", "clapnq_gold")]) == len(together) // 2
     assert {run for row in result.select("marked_rate") for run in (row.first, row.second)} == together
-    assert ranked.pop("marked_rate") == together
-    assert {*ranked} <= {row.metric for row in result.differences}
-    assert {*map(len, ranked.values())} == {len(runs)}
+    assert ranked.pop("marked_rate", set()) == together
+    directed = (each for each in result.columns if each.metric.higher_is_better is not None)  # a length has no rank
+    for column in (each for each in directed if each.metric.name != "marked_rate"):
+        able = {run for run, cell in column.cells.items() if is_measurable(cell.figure, column.metric.unit)}
+        assert {*column.ranks} == able >= {run for run in column.cells if run % 2 == 0}
+        assert len(column.cells) == len(runs)  # 16 of 18 means are 0 where a run abstains: not measurable
+    assert ranked["balanced_error"] == {*range(len(runs))}
     assert ("are of different draws: draw once for all runs" in str(result)) == (len({*draws}) == 2)
-    assert section.conditions["marks"].startswith("of several draws") == (len({*draws}) == 2)
 
 
 def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
@@ -258,20 +256,19 @@ def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
     assert (row.first, row.second, row.n, row.unit) == (1, 2, 30, "draws")
     reason = "marked_rate is not compared for all runs: the answers of lm-eval-grounded/baseline-lexical have no marks"
     assert [note for note in result.notes if reason in note]
-    (section,) = sections_of([entry_of(run, str(number)) for number, run in enumerate(runs)])
-    (column,) = (each for each in section.summary.columns if each.metric.name == "marked_rate")
+    column = result.column("marked_rate", "clapnq_gold")
+    assert column is not None
     assert column.ranks == {1: 2, 2: 1}
 
 
-def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: list[Run]) -> None:
-    entries = [entry_of(each, str(number)) for number, each in enumerate(two_scored)]
-    (section,) = sections_of(entries)
-    table, *_ = section.tables
-    assert table.title == "marked_rate"
+def test_the_report_takes_it_before_other_rates(two_scored: list[Run]) -> None:
     (row,) = compare_runs(two_scored).select("marked_rate")
     assert row.p > 0.9  # so they share a rank
-    assert table.columns[0].ranks == {0: 1, 1: 1}
-    assert "marks" in section.conditions
+    report = Report.of(two_scored)
+    (overview,) = report.overviews
+    assert overview.shown[0].measured.name == "marked_rate"
+    assert [each.rank for each in overview.rows] == [1, 1]
+    assert {row["rank"] for row in report.figures() if row["metric"] == "marked_rate"} == {1}
     assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
     assert "by people's marks of some answers" in headlines(two_scored)[0].explanation
 
@@ -279,20 +276,13 @@ def test_the_leaderboard_and_the_report_take_it_before_other_rates(two_scored: l
 def test_a_file_of_marks_is_data_for_other_commands(
     tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = (
-        annotated(tmp_path, [tagged], number=30),
-        annotated(tmp_path, [tagged], doubtful, number=30, annotator="bert"),
-    )
+    second = annotated(tmp_path, [tagged], doubtful, number=30, annotator="bert")
     left_out: Counter[str] = Counter()
     documents = read_labelled_lines(second, left_out)
     assert left_out == {UNJUDGED: 1}
     assert {(document.language, document.annotations, document.spans[0].start) for document in documents} == {
         ("de", "real", 0)
     }
-
-    assert main(["agreement", str(first), str(second), "--kind", "tags"]) == 0
-    printed = capsys.readouterr().out
-    assert re.search(rf"de +{len(documents)} +\d+ +1 +0 +1\.000", printed)
 
     def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}

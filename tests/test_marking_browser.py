@@ -549,7 +549,7 @@ REFUSED: list[tuple[Any, str]] = [
         "another draw (mfava_de, seed 7) than this page (mfava_de, seed 1234)",
     ),
     ({"task": "mfava_fi"}, "is of another draw (mfava_fi, seed 1234)"),
-    ({"kind": "ratings"}, "is of another draw"),
+    ({"kind": "labels"}, "is of another draw"),
     ({"id": "de_9"}, "is of an answer that is not on this page (de_9)"),
     ({"run": "0000"}, "is of an answer that is not on this page (de_0_1)"),
     ({"answer": "other"}, "has another answer for de_0_1 than this page"),
@@ -624,54 +624,6 @@ def test_the_answer_and_the_reference_share_a_phone(started: Start, height: int)
         page.click("#nothing")
 
 
-# ---------------------------------------------------------------------------------------------- ratings and preferences
-
-
-def test_ratings(started: Start) -> None:
-    page = started(content("de", "ja", kind="ratings"))
-    page.check("input[name=aspect-0][value='3']")
-    page.click("#next")
-    assert page.inner_text("#message") == "Answer 1 is left open."
-    page.click("#back")
-    assert page.is_checked("input[name=aspect-0][value='3']")
-    page.locator("input[name=aspect-1]").last.check()
-    page.click("#next")
-    for group in (0, 1):
-        page.locator(f"input[name=aspect-{group}]").last.check()
-    press(page, "Control+z")
-    assert page.locator("input[name=aspect-1]:checked").count() == 0
-    page.locator("input[name=aspect-1]").last.check()
-    press(page, "Control+Enter")
-    page.reload()
-    lines = saved(page)
-    assert [(line["ratings"], line["cannot_tell"]) for line in lines] == [
-        ({"faithfulness": 3, "appropriateness": None}, False),
-        ({"faithfulness": None, "appropriateness": None}, True),
-    ]
-    assert not any("spans" in line for line in lines)
-    assert drop(started(content("de", "ja", kind="ratings")), *lines) == "2 answers restored."
-
-
-def test_preferences(started: Start) -> None:
-    given = content("de", "ar", "hi", "ja", kind="preferences")
-    page = started(given)
-    for place in range(4):
-        assert page.locator(".answer").all_text_contents() == given["items"][place]["line"]["answers"]
-        page.locator("input[name=preferred]").nth(place).check()
-        page.click("#next")
-    lines = saved(page)
-    assert [(line["preferred"], line["cannot_tell"]) for line in lines] == [
-        (0, False),
-        (1, False),
-        ("tie", False),
-        (None, True),
-    ]
-    assert drop(started(given), *lines) == "4 pairs restored."
-
-
-# ------------------------------------------------------------------------------------------------------- the reference
-
-
 def near(page: Any) -> list[str]:
     texts: list[str] = page.locator("#reference .best").all_text_contents()
     return texts
@@ -726,8 +678,6 @@ def busy(page: Any) -> None:
 LOOKS: dict[str, Callable[[], dict[str, Any]]] = {
     "spans": lambda: content("de", "ar"),
     "categories": lambda: content("ar", "de", categories=CATEGORIES),
-    "ratings": lambda: content("hi", "de", kind="ratings"),
-    "preferences": lambda: content("ja", "de", kind="preferences"),
 }
 
 

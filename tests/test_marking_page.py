@@ -12,7 +12,7 @@ import pytest
 import yaml
 from lxml import html
 
-from custom_metrics.scores.judging import ASPECTS
+from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.results.marks.page import marking_page
 from tests.conftest import ROOT
 from tests.marking_pages import content, with_answers
@@ -65,15 +65,14 @@ def test_what_the_frame_holds_is_escaped(text: str) -> None:
     assert (len(root.xpath("//script")), len(root.xpath("//main"))) == (2, 1)
 
 
-@pytest.mark.parametrize("is_served", [False, True])
-def test_the_policy_allows_its_own_style_and_script_and_nothing_else(is_served: bool) -> None:
-    root = parsed(marking_page(content("de"), is_served))
+def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
+    root = parsed(marking_page(content("de")))
     (policy,) = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     allowed = {}
     for directive, name in (("style-src", "marking.css"), ("script-src", "marking.js")):
         digest = base64.b64encode(hashlib.sha256((FILES / name).read_bytes()).digest()).decode()
         allowed[directive] = f"{directive} 'sha256-{digest}'"
-    loads = f"{allowed['style-src']}; {allowed['script-src']}" + ("; connect-src 'self'" if is_served else "")
+    loads = f"{allowed['style-src']}; {allowed['script-src']}"
     assert policy == f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'"
     assert not root.xpath("//@src | //link | //*[@style]")
     assert {address for address in root.xpath("//@href") if not address.startswith("#")} == set()
@@ -87,24 +86,25 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else(is_served: 
             "What the reference does not speak of counts as made up, even if you know that it is true.",
             ["whole"],
         ),
-        ("ratings", "Only the reference counts, not what you know", [f"aspect-{n}" for n in (0, 1) for _ in range(5)]),
-        ("preferences", "The order of the two was drawn: it means nothing", ["preferred"] * 4),
     ],
 )
 def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str, inputs: list[str]) -> None:
     root = parsed(marking_page(content("ja", kind=kind)))
     assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
     assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
-    assert len(root.xpath("//*[@role='textbox']")) == (2 if kind == "preferences" else 1)
-    aspects = [aspect["name"] for aspect in content_of(marking_page(content("ja", kind=kind)))["aspects"]]
-    assert aspects == ([*ASPECTS] if kind == "ratings" else [])  # those of the judge
+    assert len(root.xpath("//*[@role='textbox']")) == 1
 
 
 TEXTS = yaml.safe_load((FILES / "instructions.yaml").read_text("utf-8"))
 KEYS = "← → ↑ ↓ Shift Alt Shift Enter Backspace Delete N T|Ctrl + Enter|Ctrl + Z|/ 1 6"
 
 
-@pytest.mark.parametrize("language", "ar ca cs de en es eu fa fi it ja".split())
+def test_mushrooms_languages_have_instructions_and_say_that_no_native_speaker_has_read_them() -> None:
+    assert {*TEXTS} == {*MUSHROOM}
+    assert [language for language, texts in TEXTS.items() if not texts.get("note")] == ["en"]
+
+
+@pytest.mark.parametrize("language", [*MUSHROOM, "ja"])
 def test_instructions_with_an_example_are_in_the_annotators_language(language: str) -> None:
     root = parsed(marking_page(content("de", language=language)))
     known = language if language in TEXTS else "en"
@@ -112,8 +112,25 @@ def test_instructions_with_an_example_are_in_the_annotators_language(language: s
         (box,) = root.xpath(f"//*[@class='{name}']")
         assert (box.get("lang"), box.get("dir")) == (known, "rtl" if language in ("ar", "fa") else "ltr")
         assert "".join(box.text_content().split()) == re.sub(r"^(# |- )|[*`\s]|==", "", text, flags=re.M)
+    assert root.xpath("string(//*[@class='soft note'])") == TEXTS[known].get("note", "")
     assert (root.xpath("count(//*[@class='instructions']//mark)"), len(root.xpath("//kbd"))) == (3, 17)
     assert [key.text_content() for key in root.xpath("//kbd")] == re.sub(r"(?<! \+) (?!\+)", "|", KEYS).split("|")
+
+
+@pytest.mark.parametrize("language", "ar de en es fa fi fr hi zh it".split())
+def test_labels_have_instructions_in_the_languages_that_nomiracl_has_too(language: str) -> None:
+    root = parsed(marking_page(content("de", kind="labels", language=language)))
+    known = language if language != "it" else "en"
+    (box,) = root.xpath("//*[@class='instructions']")
+    assert (box.get("lang"), [each.text_content() for each in box.xpath(".//strong")]) == (known, LABELLED)
+    assert [key.text_content() for key in root.xpath("//*[@class='hand']//kbd")] == [
+        *"ADN←→↑↓",
+        *KEYS.split("|")[1:3],
+        "/",
+    ]
+
+
+LABELLED = ["Answers", "Declines", "Neither"]
 
 
 def test_instructions_are_plain_text_or_a_little_markdown() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.results.marks.draw import TaskAnswers, chance_digest, run_digest
+from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, chance_digest, run_digest
 from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of_words, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
@@ -53,16 +53,6 @@ def line(identity: str = "a", annotator: str = "anna", **fields: Any) -> dict[st
         "cannot_tell": False,
     }
     return {**row, **fields}
-
-
-def rating(**fields: Any) -> dict[str, Any]:
-    return line(kind="ratings", **{"ratings": {"faithfulness": 3, "appropriateness": None}, **fields})
-
-
-def preference(**fields: Any) -> dict[str, Any]:
-    runs = [DIGEST, "0" * 16]
-    of_pair = {"runs": runs, "draw": {"seed": 1, "runs": runs, "order": ORDER}, "answers": ["one", ""]}
-    return line(kind="preferences", **{**of_pair, "preferred": 0, **fields})
 
 
 def read(tmp_path: Path, *rows: Any) -> list[Mark]:
@@ -103,14 +93,45 @@ def test_of_draws_without_replacement_the_threshold_says_how_probable_an_answer_
 ) -> None:
     """An answer's share of the words, a half and a quarter, is its chance. Times the threshold it is the logarithm of the
     probability that the answer is left out, less its sign; the weight is the share over the other probability."""
-    draw = {**draw_of(["a", "b", "c"]), "thresholds": [2 * math.log(2), 4 * math.log(2), None]}
-    marks = read(tmp_path, *(line(identity, draw=draw) for identity in "abc"))
-    joined = join(marks, RUN, complete_to).answers
+    joined = join(read(tmp_path, *map(unrepeated, "abc")), RUN, complete_to).answers
     assert (joined["a"].weight, joined["a"].left_out) == pytest.approx(of_a)
     assert (joined["b"].weight, joined["b"].left_out) == pytest.approx(of_b) if of_b else "b" not in joined
-    for thresholds in ([0.5], 3, ["a", 1, 1], [-1, 1, 1]):
-        with pytest.raises(CorruptSource, match="threshold"):
-            read(tmp_path, line("a", draw={**draw, "thresholds": thresholds}))
+
+
+THRESHOLDS = [2 * math.log(2), 4 * math.log(2), None]
+
+
+def unrepeated(identity: str, **changes: Any) -> dict[str, Any]:
+    """A line of a draw without replacement, as the page saves it, and then with changes in its draw."""
+    drawn = Draw(1, (DIGEST,), tuple("abc"), (*THRESHOLDS[:2], math.inf))
+    chance = {name: line(name)["chance"] for name in "abc"}
+    fields = drawn._replace(chances=chance).fields(identity)
+    return line(identity, **{**fields, "draw": {**fields["draw"], **drawn.listed, **changes}})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"thresholds": values} for values in ([0.5], 3, ["a", 1, 1], [-1, 1, 1], [1, 1, None], THRESHOLDS[::-1])),
+        {"thresholds": [10 * value if value else None for value in THRESHOLDS]},
+        {"order": ["b", "a", "c"]},
+        {"order": ["a", "c"], "thresholds": THRESHOLDS[1:]},
+        {"seed": 2},
+        {"digest": None},
+        {"digest": True},
+    ],
+)
+def test_a_changed_order_or_threshold_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(
+        CorruptSource, match=r"marks\.jsonl, line 1: .*(?:changed; take the line as the page|threshold)"
+    ):
+        read(tmp_path, unrepeated("a", **changes), unrepeated("b"))
+
+
+def test_a_draw_without_replacement_has_digests_of_its_chances(tmp_path: Path) -> None:
+    rows = [{**unrepeated(identity), "chance_digest": None} for identity in "abc"]
+    with pytest.raises(UsageError, match=r"chance 0\.5 of a is not that of its draw"):
+        join(read(tmp_path, *rows), RUN)
 
 
 @pytest.mark.parametrize(("complete_to", "times"), [(2, {"a": 1, "b": 1}), (3, {"a": 2, "b": 1})])
@@ -206,6 +227,7 @@ def test_a_run_without_marks_has_none(tmp_path: Path) -> None:
     [
         ([line(answer="one two three four!")], "the answer to a is another one"),
         ([line(reference="other")], "the reference of a is another one"),
+        ([line(language="ja")], "the language of a is en, not ja"),
         ([line(chance=0.4)], "a was drawn with chance 0.400000, but has 0.500000 of the words"),
         ([line("e", answer="x", spans=[], draw=draw_of(["e"]))], "the run has no document e"),
         ([line("a"), line("b", draw=draw_of(["b"], seed=2))], "are of different draws"),
@@ -220,7 +242,7 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (line(kind="rude"), "kind is 'rude', none of spans, ratings, preferences"),
+        (line(kind="rude"), "kind is 'rude', none of spans, labels"),
         (line(annotator=""), "annotator is '', not a text"),
         (line(chance=0), "chance is 0, not a number between 0 and 1"),
         (line(chance=True), "chance is True"),
@@ -231,16 +253,12 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
         (line(spans=[[0, 19, "entity"]]), "a span ends at 19, but the answer has 18 characters"),
         (line(spans=[[0, 1, "rude"]]), "category 'rude' is none of"),
         (line(spans=[[1.5, 3, "entity"]]), r"a span is \[start, end, category\]"),
+        (line(cannot_tell="yes"), "cannot_tell is 'yes', neither true nor false"),
+        (line(cannot_tell=None), "cannot_tell is None"),
+        (line(cannot_tell=True), "it has spans, and cannot_tell"),
+        (line(suggested=1), "suggested is 1, neither true nor false"),
         ("{", "no JSON"),
         ("[]", "expected a JSON object"),
-        (rating(ratings={"faithfulness": 3}), "the rating of appropriateness is 'missing', not 1 to 4 or null"),
-        (rating(ratings={"faithfulness": 5}), "the rating of faithfulness is 5"),
-        (rating(ratings=None), "the rating of faithfulness is 'missing'"),
-        (rating(answer=None), "answer is None, not a text"),
-        (preference(preferred=2), "preferred is 2, none of 0, 1, 'tie' and null"),
-        (preference(preferred=True), "preferred is True"),
-        (preference(answers=["one"]), r"answers is \['one'\], not a list of two texts"),
-        (preference(runs=[1, 2]), r"runs is \[1, 2\], not a list of two texts"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, row: Any, message: str) -> None:
@@ -252,8 +270,6 @@ def test_a_line_counts_once_and_two_of_one_annotator_must_be_equal(tmp_path: Pat
     assert len(read(tmp_path, line(), line())) == 1
     with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
         read(tmp_path, line(), line(spans=[]))
-    with pytest.raises(CorruptSource, match=r"line 2: anna has marked a in .*line 1, and otherwise"):
-        read(tmp_path, rating(), rating(ratings={"faithfulness": 1, "appropriateness": None}))
     with pytest.raises(CorruptSource, match="no mark in it"):
         read(tmp_path)
 
@@ -275,17 +291,9 @@ VALUES = st.recursive(
 )
 
 
-@given(st.sampled_from(["spans", "draw", "chance", "run", "id", "answer", "annotator"]), VALUES)
+@given(
+    st.sampled_from(["spans", "draw", "chance", "run", "id", "answer", "annotator", "cannot_tell", "suggested"]), VALUES
+)
 def test_any_value_of_a_field_is_read_or_refused(field: str, value: Any) -> None:
     with tempfile.TemporaryDirectory() as folder, suppress(CorruptSource):
         read(Path(folder), line(**{field: value}))
-
-
-@given(st.sampled_from(["ratings", "preferred", "answer", "answers", "runs"]), VALUES)
-def test_any_rating_or_preference_is_read_or_refused(field: str, value: Any) -> None:
-    for row in (rating(), preference()):
-        with tempfile.TemporaryDirectory() as folder:
-            (mark,) = read(Path(folder), row)
-            assert set(mark.ratings.values()) in ({3, None}, {0.0, 1.0})
-            with suppress(CorruptSource):
-                read(Path(folder), {**row, field: value})

@@ -16,7 +16,8 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score
 from custom_metrics.filters import JudgeSupport
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
-from custom_metrics.scores.sentences import auc, process_results, process_verdict
+from custom_metrics.scores.ranking import auc
+from custom_metrics.scores.sentences import process_results, process_verdict
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
@@ -180,7 +181,7 @@ DOC = {
             [1, 2, 4, 2],
         ),
         (ANSWER.replace("Who knows?", "<entity>Who knows?</entity>"), [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),
-        ("I cannot do that.", [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),  # lost: it marks nothing
+        ("I cannot do that.", [0, 1, 2, 0], [1, 0, 0], [0, 0, 5, 4]),  # lost: wrong on every sentence
     ],
 )
 def test_a_sentence_is_flagged_where_a_word_of_it_is(
@@ -385,4 +386,4 @@ def test_training_refuses_memerag_by_content(
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
     """`python -m tests.development.test_set_digests memerag` would change nothing."""
     table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert table == ["digest", *sorted(dataset.TEST_SET.digests_of_files(hub))]
+    assert table == ["digests", *sorted(dataset.TEST_SET.digests_of_files(hub))]

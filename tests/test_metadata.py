@@ -21,6 +21,7 @@ from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtrag import dataset as mtrag
 from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
@@ -32,8 +33,9 @@ OF_TASKS = {
     clapnq: ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS),
     mfava: ("mirror", "samples", *metadata.OF_DETECTION),
     detection: ("mirror",),
-    mushroom: ("split", "reference", "mirror"),
+    mushroom: ("split", "mirror"),
     memerag: ("annotators", "mirror"),
+    mtrag: ("answers", "mirror"),
     mtragun: ("mirror",),
 }
 ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
@@ -47,7 +49,7 @@ MISSPELT = [
     ("callibration", "calibration"),
     ("calibration_anotation", "calibration_annotations"),
     ("judge_refrence", "judge_reference"),
-    ("hybird", "hybrid"),
+    ("cut_prompt", "cut_prompts"),
 ]
 
 

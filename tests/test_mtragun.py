@@ -90,7 +90,7 @@ def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness:
     results = harness(["mtragun_govt"], "grounded-baseline", "strategy=abstain", metadata={"mirror": mirror})
     declined = figures_of(results, "mtragun_govt")["answerable_abstention_rate"]
     assert (declined["value"], declined["n"]) == (1.0, 4)
-    assert declined["low"] == pytest.approx(0.3424, abs=1e-4)  # Wilson's of two, not of four (0.5101)
+    assert declined["low"] == pytest.approx(0.025**0.5)  # Clopper and Pearson's of two, not of four
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mu-SHROOM in the harness: documents of answers and their pages, runs over them, and what goes wrong loudly."""
+"""Mu-SHROOM in the harness: documents of answers and their contexts, runs over them, and what goes wrong loudly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
-from tests import subjects
 from tests.conftest import figures_of
 from tests.miniature import MINIATURE
 from tests.test_character_labels import published_iou, published_rho
@@ -30,6 +29,7 @@ from tests.test_character_labels import published_iou, published_rho
 Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": MINIATURE}
 ROOT = f"github/{REPOSITORY}"
+GERMAN = LANGUAGES["de"]
 
 
 class Flags:
@@ -54,27 +54,19 @@ def documents(language: str, **options: Any) -> list[dict[str, Any]]:
 # ----------------------------------------------------------------------------------------------------------- documents
 
 
-@pytest.mark.parametrize(
-    ("language", "reference"), [(code, kind) for code, entry in LANGUAGES.items() for kind in entry.references]
-)
-def test_the_sample_has_answers_of_every_language(language: str, reference: str) -> None:
-    found = documents(language, reference=reference, **SAMPLE)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_sample_has_answers_of_every_language(language: str) -> None:
+    found = documents(language, **SAMPLE)
     splits = LANGUAGES[language].splits
     ids = [f"tst-{language}-1", f"val-{language}-1", f"tst-{language}-2"]  # in turns, for --limit
     assert [row["id"] for row in found] == (ids if len(splits) == 2 else ids[::2])
     assert {row["split"] for row in found} == {*splits}
-    if reference == LANGUAGES[language].references[0]:
-        assert documents(language, **SAMPLE) == found
     for row in found:
         assert row["language"] == language
         assert row["model"].startswith("sample/")
         assert row["query"]
         assert row["url"].startswith(f"https://{language}.wikipedia.org/wiki/")
         assert "%" not in row["url"]
-        lines = row["reference"].split("\n")
-        if reference == "page":
-            assert lines[0] == row["title"]
-            assert lines[1].count(" | ") == 1  # the infobox
         assert not set("[]*#") & set(row["reference"])
         assert parse(row["target"]) == (row["answer"], [Span(s["start"], s["end"]) for s in row["spans"]])
         assert [s for s in row["soft_labels"] if s["prob"] > 0.5] == [
@@ -84,37 +76,25 @@ def test_the_sample_has_answers_of_every_language(language: str, reference: str)
     assert [len(row["spans"]) for row in found] == ([2, 1, 0] if len(splits) == 2 else [2, 0])
 
 
-def test_pages_are_the_default_where_all_are_public_and_small() -> None:
-    assert [code for code, entry in LANGUAGES.items() if entry.references[0] == "page"] == ["de", "fi", "sv"]
-    assert [code for code, entry in LANGUAGES.items() if "page" not in entry.references] == ["ca", "cs", "eu", "fa"]
-
-
 COUNTS = [
-    # language, reference, split, answers, models, share of hallucinated words (of the test answers as the issue has it)
-    pytest.param("de", "page", "both", 198, 3, 0.475, marks=pytest.mark.slow("200 pages")),
-    pytest.param("de", "page", "validation", 50, 3, 0.477, marks=pytest.mark.slow("200 pages")),
-    pytest.param("fi", "page", "both", 200, 2, 0.536, marks=pytest.mark.slow("200 pages")),
-    ("es", "page", "both", 50, 3, 0.103),
-    ("it", "page", "both", 50, 4, 0.565),
-    ("ar", "context", "both", 200, 3, 0.430),
-    ("ca", "context", "both", 100, 3, 0.267),
-    ("cs", "context", "both", 100, 2, 0.306),
-    ("de", "context", "both", 200, 3, 0.474),
-    ("en", "context", "both", 204, 3, 0.330),
-    ("es", "context", "both", 202, 3, 0.158),
-    ("eu", "context", "both", 99, 2, 0.473),
-    ("fa", "context", "both", 100, 6, 0.230),
-    ("fi", "context", "both", 200, 2, 0.536),
-    ("it", "context", "both", 200, 4, 0.473),
+    # language, answers, models, share of hallucinated words
+    ("ar", 200, 3, 0.430),
+    ("ca", 100, 3, 0.267),
+    ("cs", 100, 2, 0.306),
+    ("de", 200, 3, 0.474),
+    ("en", 204, 3, 0.330),
+    ("es", 202, 3, 0.158),
+    ("eu", 99, 2, 0.473),
+    ("fa", 100, 6, 0.230),
+    ("fi", 200, 2, 0.536),
+    ("it", 200, 4, 0.473),
 ]
 
 
 @pytest.mark.one_python("what the public data hold")
-@pytest.mark.parametrize(("language", "reference", "split", "answers", "models", "share"), COUNTS)
-def test_real_answers_have_their_references(
-    hub: str, language: str, reference: str, split: str, answers: int, models: int, share: float
-) -> None:
-    found = documents(language, split=split, reference=reference, mirror=hub)
+@pytest.mark.parametrize(("language", "answers", "models", "share"), COUNTS)
+def test_real_answers_have_their_contexts(hub: str, language: str, answers: int, models: int, share: float) -> None:
+    found = documents(language, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     assert len({row["model"] for row in found}) == models
     counts = [
@@ -127,13 +107,9 @@ def test_real_answers_have_their_references(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"reference": "page"},
-            "answers in Catalan, but not their Wikipedia pages; leave reference=page out of --metadata, or make it context",
-        ),
-        ({"reference": "pages"}, "unknown reference 'pages'; known are context, page"),
+        ({"reference": "page"}, "the option reference is gone; every answer is judged by its published context"),
         ({"split": "validation"}, "no validation answers in Catalan are public, only test"),
-        ({"referense": "page"}, "'referense' is not known; did you mean 'reference'"),
+        ({"spilt": "test"}, "'spilt' is not known; did you mean 'split'"),
     ],
 )
 def test_what_a_language_does_not_have_is_refused(options: dict[str, str], message: str) -> None:
@@ -186,15 +162,17 @@ def test_soft_labels_are_made_sound(labels: Any, expected: Any, repaired: int) -
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
     """A mirror of the German sample, to be damaged."""
-    for path in (LANGUAGES["de"].pages_file, *map(LANGUAGES["de"].answers_file, ("test", "validation"))):
-        (tmp_path / ROOT / path).parent.mkdir(parents=True)
-        shutil.copyfile(Path(MINIATURE, ROOT, path), tmp_path / ROOT / path)
+    for split in ("test", "validation"):
+        folder, answers = Path("github", dataset.CONTEXTS, GERMAN.contexts_folder(split)), GERMAN.answers_file(split)
+        shutil.copytree(Path(MINIATURE, folder), tmp_path / folder)
+        (tmp_path / ROOT / answers).parent.mkdir(parents=True)
+        shutil.copyfile(Path(MINIATURE, ROOT, answers), tmp_path / ROOT / answers)
     return tmp_path
 
 
 def rewritten(mirror: Path, **changes: Any) -> Path:
     """The test answers with other values in the second row; ``None`` takes a column away."""
-    path = mirror / ROOT / LANGUAGES["de"].answers_file("test")
+    path = mirror / ROOT / GERMAN.answers_file("test")
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows[1] = {key: value for key, value in {**rows[1], **changes}.items() if value is not None}
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
@@ -231,12 +209,11 @@ def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes
     [
         ({"model_output_text": ""}, 2, "answers left out, empty or only white space: 1"),
         ({"model_output_text": " \n\u00a0 "}, 2, "answers left out, empty or only white space: 1"),
-        ({"wikipedia_url": "https://de.wikipedia.org/wiki/Rhein"}, 2, "whose page is not in the archive: 1"),
-        ({"wikipedia_url": None}, 2, "whose page is not in the archive: 1"),
-        ({"wikipedia_url": "https://de.wikipedia.org/wiki/%44onau"}, 3, "whose page is not in the archive: 0"),
+        ({"wikipedia_url": None}, 3, "whose context is not there: 0"),
+        ({"id": "tst-de-9"}, 2, "whose context is not there: 1"),
         ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1; labels that end"),
         ({"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2}, 3, "labels that overlap, made disjoint: 1"),
-        ({"model_id": None, "id": 7}, 3, "3 answers of split both"),
+        ({"model_id": None}, 3, "3 answers of split both"),
         ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both"),
     ],
 )
@@ -247,17 +224,6 @@ def test_what_can_be_left_out_or_repaired_is_counted_and_said(
     with caplog.at_level(logging.INFO):
         assert len(documents("de", mirror=str(mirror))) == kept
     assert said in caplog.text
-
-
-def test_files_that_are_missing_or_cut_are_errors(mirror: Path) -> None:
-    archive = mirror / ROOT / LANGUAGES["de"].pages_file
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CorruptSource, match=r"de\.tar\.gz is cut or damaged"):
-        documents("de", mirror=str(mirror))
-    archive.unlink()
-    with pytest.raises(MissingSource, match=r"--fetch 'Helsinki-NLP/mu-shroom/data/url-pages/de\.tar\.gz'"):
-        documents("de", mirror=str(mirror))
 
 
 CONTEXTS = Path("github", dataset.CONTEXTS, LANGUAGES["ca"].contexts_folder("test"))
@@ -293,16 +259,7 @@ def test_contexts_that_cannot_be_used_are_counted_and_said(
 
 
 @pytest.mark.one_python("what the public data hold")
-@pytest.mark.slow("reads every archive of pages of a mirror")
 def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
-    """With pages and with contexts, and the shipped table is what the pages of the mirror say."""
-    assert subjects.TABLE.read_text("utf-8") == subjects.table(hub)
-    by_reference = [
-        {row["id"]: row for row in documents("de", reference=kind, mirror=hub)} for kind in ("page", "context")
-    ]
-    assert len(by_reference[1]) == 200
-    for key, row in by_reference[0].items():
-        assert (row["passage"], row["answer"]) == (by_reference[1][key]["passage"], by_reference[1][key]["answer"])
     basque, catalan, german = ({row["passage"] for row in documents(code, mirror=hub)} for code in ("eu", "ca", "de"))
     assert [len(basque & german), len(catalan & german)] == [27, 51]
     assert dataset.subject("https://ca.wikipedia.org/wiki/Lluís_IX_(rei)") == "lluis ix"
@@ -314,7 +271,6 @@ def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
 def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
     got = harness(["mushroom"], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert {f"mushroom_{language}" for language in LANGUAGES} < got["results"].keys()
-    assert got["groups"]["mushroom"]["alias"] == "mushroom (reference=page: de fi sv; else context)"
     for language in LANGUAGES:
         values = got["results"][f"mushroom_{language}"]
         for metric in ("iou", "rho"):

@@ -15,6 +15,7 @@ from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_f
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
+from lm_eval_tasks.mtrag import dataset as mtrag
 from lm_eval_tasks.mtragun import dataset as mtragun
 from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.nomiracl import dataset as nomiracl
@@ -39,10 +40,11 @@ LOADS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (mushroom.load_task, {"task_language": "zh"}),
     (mushroom.load_task, {"task_language": "zh", "split": "validation"}),
     (mushroom.load_task, {"task_language": "zh", "split": "test"}),
-    (mushroom.load_task, {"task_language": "zh", "reference": "page"}),
     (mushroom.load_task, {"task_language": "sv"}),
     (mushroom.load_task, {"task_language": "ca"}),
     (memerag.load_task, {"task_language": "fr"}),
+    (mtrag.load_task, {}),
+    (mtrag.load_judge_task, {"answers": "all"}),
     (mtragun.load_task, {"task_domain": "govt"}),
     (memerag.load_judge_task, {"task_language": "hi", "annotators": "majority"}),
 ]
@@ -78,7 +80,6 @@ def test_the_files_that_are_named_are_those_that_are_read(
         (clapnq.load_task, {"split": {}}),
         (mushroom.load_task, {"task_language": "zh", "split": "no"}),
         (mushroom.load_task, {"task_language": "ca", "split": "validation"}),
-        (mushroom.load_task, {"task_language": "ca", "reference": "page"}),
         (print, {}),
         (None, {}),
     ],

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.calibration import CalibrationError
 from detector_plugin.detector import UnusableDetector
+from lm_eval_tasks.cli import command_names, main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness import short_errors as one_line
 from tests.conftest import command, run
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
+SHOWN: dict[str, Any] = {"capture_output": True, "text": True}
 BASELINE = ("--model", "grounded-baseline", "--model_args", "strategy=abstain")
 
 
@@ -60,12 +64,6 @@ def test_an_error_of_ours_is_one_line(
     assert printed.count("lm_eval: error: ") == 1
 
 
-def test_the_harness_debug_verbosity_brings_the_traceback_back(tmp_path: Path) -> None:
-    said = failed(tmp_path, "--tasks", "nomiracl_de", "--metadata", "split=tets", "--verbosity", "DEBUG").stderr
-    assert "Traceback (most recent call last)" in said
-    assert said.splitlines()[-1].endswith("UsageError: nomiracl_de: unknown split 'tets'; known are dev, test")
-
-
 def test_an_error_of_somebody_else_keeps_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text("def load(**kwargs):\n    raise ValueError('theirs')\n")
     (tmp_path / "theirs.yaml").write_text(
@@ -101,6 +99,70 @@ def test_only_our_own_classes_are_taken_from_the_hook_that_was_there_and_none_wh
         sys.excepthook(type(error), error, None)
     assert before == [ValueError, KeyboardInterrupt, UsageError]
     assert capsys.readouterr().err == "lm_eval: error: gone\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "raises", "line"),
+    [
+        ("lm_eval.models.vllm_causallms", "import vllm", "vllm, .*: pip install 'lm-eval-grounded\\[vllm\\]'"),
+        ("lm_eval.models.huggingface", "import torch.nn", "torch, .*: pip install 'lm-eval-grounded\\[hf\\]'"),
+        ("lm_eval.models.mamba_lm", "import mamba_ssm", "mamba_ssm, which is not installed: pip install mamba_ssm"),
+        ("lm_eval.models.api_models", "raise ModuleNotFoundError('needs\\n tenacity')", "needs tenacity"),
+        ("lm_eval.models.watsonx", "raise ImportError('install ibm')", "install ibm"),
+        ("transformers.models", "import vllm", None),  # a fault of the installation keeps its traceback
+        ("lm_eval.models.huggingface", "raise ValueError('x')", None),
+    ],
+)
+def test_a_backend_without_its_package_is_one_line(
+    module: str, raises: str, line: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("vllm", "torch", "mamba_ssm"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "torch.nn", raising=False)
+    with pytest.raises((ImportError, ValueError)) as caught:
+        exec(raises, {"__name__": module})
+    said = one_line.as_ours(caught.value)
+    if line is None:
+        assert said is caught.value
+    else:
+        assert isinstance(said, UsageError)
+        needs = "" if "raise" in raises else "the backend of --model needs "
+        assert re.fullmatch(f"lm_eval: error: {needs}{line}", one_line.one_line(said))
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_ctrl_c_is_one_line_in_every_command_of_ours(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    module = importlib.import_module(f"lm_eval_tasks.commands.{name}")
+    monkeypatch.setattr(module, "add_arguments", lambda parser: None)
+    monkeypatch.setattr(module, "run", interrupted)
+    assert main([name]) == 130
+    assert capsys.readouterr().err == "lm-eval-grounded: interrupted\n"
+
+
+def test_an_error_of_writing_names_the_path(tmp_path: Path) -> None:
+    """The system's own errors name no file: of a full disk, and of a file that grows over a limit."""
+    code = (
+        "import resource, sys\nfrom pathlib import Path\nfrom lm_eval_tasks.cli import main\n"
+        "from lm_eval_tasks.data.atomic import whole_file, whole_folder\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "def write(path): path.write_text('x' * 9999)\n"
+        "def written():\n  with whole_file(Path('a')) as partial: write(partial)\n"
+        "for do in (written, lambda: whole_folder(Path('b'), lambda folder: write(folder / 'c'))):\n"
+        "  try: do()\n  except OSError as error: print(error.filename)\n"
+        "sys.exit(main(['detect', '-', '--detector', 'lexical']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, input="x" * 9999, **SHOWN)
+    assert (done.stdout.split(), done.returncode) == (["a", "b"], 2)
+    assert re.fullmatch(r"lm-eval-grounded: /.*/stdin: File too large\n", done.stderr)
+    if Path("/dev/full").exists():
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([command("lm-eval-grounded")], cwd=tmp_path, stdout=full, stderr=-1, text=True)
+        assert (done.returncode, done.stderr) == (2, "lm-eval-grounded: standard output: No space left on device\n")
 
 
 @pytest.mark.slow("starts a Python of its own")

@@ -49,7 +49,11 @@ def test_a_retriever_of_another_package_has_its_own_options_and_says_whose_it_is
         ("wrong", "how=twice", r"question q1: a passage stands twice$"),
         ("wrong", "how=rising", r"question q1: scores are not finite, or rise$"),
         ("wrong", "how=infinite", r"question q1: scores are not finite, or rise$"),
-        ("lenght", None, r"^clapnq: unknown retriever 'lenght'; known are bge, bm25, dense, .*length, "),
+        (
+            "lenght",
+            None,
+            r"^clapnq: unknown retriever 'lenght'; did you mean 'length'\? There are bge, bm25, .*length, ",
+        ),
     ],
 )
 def test_a_retriever_that_cannot_be_used_says_why(corpus: Corpus, name: str, said: str | None, message: str) -> None:
@@ -61,13 +65,6 @@ def test_a_retriever_that_cannot_be_used_says_why(corpus: Corpus, name: str, sai
 def test_what_it_says_of_itself_must_go_into_a_results_file(corpus: Corpus) -> None:
     with pytest.raises(UsageError, match=r"dumb of somebodys-package 1\.5: describe\(\) gives what is no JSON"):
         open_retriever("dumb", corpus).describe()
-
-
-@pytest.mark.usefixtures("theirs")
-def test_it_is_half_of_a_hybrid(corpus: Corpus) -> None:
-    found = open_retriever("hybrid", corpus, {"hybrid": "length+bm25", "retriever_args": "order=shortest"})
-    assert ids(found.search(asked("short"), 3)[0])[0] == "p001"
-    assert found.describe()["halves"][0]["package"] == "somebodys-package 1.5"
 
 
 @pytest.mark.usefixtures("theirs")

@@ -22,9 +22,7 @@ from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.host import has_scorers
 from lm_eval_tasks.results.compare import Comparison, compare_runs
-from lm_eval_tasks.results.leaderboard import write_leaderboard
-from lm_eval_tasks.results.leaderboard.entry import entry_of
-from lm_eval_tasks.results.report import write_report
+from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import Run, read_runs
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, described_run, is_weighted
@@ -205,7 +203,7 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
     assert f"arc_easy: acc is not compared: {reason}" in printed
     page, site = half_of_few.parent / "r.html", half_of_few.parent / "site"
     assert main(["report", *both, "-o", str(page)]) == 0
-    assert main(["leaderboard", str(half_of_few.parent), "-o", str(site)]) == 0
+    assert main(["report", str(half_of_few.parent / "tenth"), str(half_of_few), "-o", str(site)]) == 0
     text = html.fromstring(page.read_text("utf-8")).text_content()
     assert (f"it has no bounds: {reason}" if reported == 0.25 else f"The acc is undefined: {reason}.") in text
     pages = [page.read_text("utf-8"), printed, *(file.read_text("utf-8") for file in site.glob("**/*.html"))]
@@ -278,11 +276,6 @@ def test_a_group_is_the_mean_that_its_results_file_has(half: Path) -> None:
     comparison = compared(half, "mmlu_some")
     assert not any(row.group for row in comparison.differences)
     assert "mmlu_some: its acc is not compared: no mean of what can be read of its tasks" in comparison.notes
-    assert {task.family for task in entry_of(*read_runs([half]), "half").tasks} >= {
-        "mmlu_anatomy",
-        "mmlu_virology",
-        "blimp_some",
-    }
     weights = {(0.5, 10, 10): False, (0.65, 10, 40): True, (0.6, 10, 40): None, (0.5, 0, 0): False, (0.6, 0, 0): None}
     assert {key: is_weighted(key[0], [0.25, 0.75], key[1:]) for key in weights} == weights
 
@@ -312,7 +305,8 @@ def test_without_a_direction_no_model_is_better_and_none_has_a_rank(half: Path) 
         change_results(folder, silent)
     (row,) = compared(half, "lambada_openai").differences
     assert (row.metric, row.significant, row.better) == ("acc", True, None)
-    assert "lambada_openai" in entry_of(*read_runs([half]), "half").others
+    (each,) = (each for each in Report.of(read_runs([half.parent])).overviews if each.family == "lambada_openai")
+    assert [shown.rank for shown in each.rows] == [None, None]
 
 
 def test_the_report_has_a_part_for_each_task_and_group_with_what_was_chosen(guesses: Path, tmp_path: Path) -> None:
@@ -334,17 +328,14 @@ def test_the_report_has_a_part_for_each_task_and_group_with_what_was_chosen(gues
     assert shown.find_class("source")[0].text_content().strip() == choices[int(row["target"])]
 
 
-def test_the_leaderboard_ranks_other_tasks_in_tables_of_their_own(guesses: Path, tmp_path: Path) -> None:
-    site = write_leaderboard(guesses, tmp_path / "site")
-    rows = json.loads((tmp_path / "site" / "leaderboard.json").read_text("utf-8"))["rows"]
-    cells = {(row["benchmark"], row["column"], row["metric"], row["model"]): row for row in rows}
-    assert {benchmark for benchmark, *_ in cells} == {*ASKED}
-    assert [cells["lambada_openai", "lambada_openai", "acc", name]["rank"] for name in ("half", "tenth")] == [1, 2]
-    assert cells["wikitext", "wikitext", "word_perplexity", "half"]["rank"] is None
-    for group, column in (("mmlu_some", "mmlu_some"), ("blimp_some", "mean")):
+def test_the_report_ranks_other_tasks(guesses: Path) -> None:
+    cells = {(row["column"], row["metric"], row["model"]): row for row in Report.of(read_runs([guesses])).figures()}
+    assert {row["benchmark"] for row in cells.values()} == {*ASKED}
+    assert [cells["lambada_openai", "acc", name]["rank"] for name in ("half", "tenth")] == [1, 2]
+    assert cells["wikitext", "word_perplexity", "half"]["rank"] is None
+    for group in ("mmlu_some", "blimp_some"):
         reported = read(guesses / "half").group_results[group]["acc,none"]
-        assert cells[group, column, "acc", "half"]["value"] == pytest.approx(reported)
-    assert site.overviews.startswith("| Other tasks of the harness")
+        assert cells[group, "acc", "half"]["value"] == pytest.approx(reported)
 
 
 @pytest.mark.slow("a language model is made, and answers through the harness's command")
@@ -357,7 +348,7 @@ def test_samples_of_a_real_model(llama: Path, tmp_path: Path, capsys: pytest.Cap
         run([command("lm_eval"), *model, *tasks, *include, "--output_path", dtype, "--log_samples"], tmp_path)
     runs = [str(tmp_path / "float32"), str(tmp_path / "bfloat16")]
     assert main(["report", *runs, "-o", str(tmp_path / "r.html")]) == 0
-    assert main(["leaderboard", str(tmp_path), "-o", str(tmp_path / "site")]) == 0
+    assert main(["report", *runs, "-o", str(tmp_path / "site")]) == 0
     assert main(["compare", *runs]) == 0
     printed = capsys.readouterr().out
     assert "mmlu_some (mean of 2)" in printed

@@ -165,7 +165,8 @@ def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
     every, none = flagged(1.0, spread=0), flagged(0.0, spread=0)
     found = compare_rates([RateStratum(every, none, errors_of((1999, 1.0, 0.0, 1.0)))], ROGAN_GLADEN)
     assert (found.first, found.second) == (1.0, 0.0)
-    assert (found.low, found.high) == (1.0, 1.0)
+    unseen = 1 - 0.025 ** (1 / 64)  # of 64 articles; in another, all words may be flagged the other way round
+    assert (found.low, found.high) == (pytest.approx(1 - 2 * unseen), 1.0)
     assert found.p == 2.0**-63  # the sign test of 64 articles
     # one that tells nothing apart has no rate
     strata = [RateStratum(flagged(0.5), flagged(0.25), errors_of((1999, 0.25, 0.25, 1.0)))]
@@ -181,7 +182,19 @@ def test_three_articles_leave_no_bounds_and_no_warning() -> None:
     assert found.difference == pytest.approx(57 / 192)
     assert math.isnan(found.low)
     assert math.isnan(found.high)
-    assert found.p > 0.05
+    assert math.isnan(found.p)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_models_without_a_flagged_word_may_differ_in_what_was_not_seen(order: int) -> None:
+    none, fewer = flagged(0.0, spread=0), flagged(0.0, number=20, spread=0)
+    errors = errors_of((1999, 0.9, 0.1, 2.0))
+    found = compare_rates([RateStratum(none, none, errors)], ESTIMATED)
+    unseen = 2 * (1 - 0.025 ** (1 / 64))  # times the rate of a flagged word
+    assert (found.difference, found.p) == (0.0, 1.0)
+    assert (found.low, found.high) == pytest.approx((-unseen, unseen))
+    strata = [RateStratum(none, none, errors), RateStratum(fewer, fewer, errors)][::order]
+    assert compare_rates(strata, ESTIMATED).high == pytest.approx(math.hypot(unseen, 2 * (1 - 0.025**0.05)) / 2)
 
 
 def test_a_perfect_detector_corrects_nothing() -> None:

@@ -85,6 +85,31 @@ def test_tangos_bounds_are_where_the_score_statistic_is_z(b: int, c: int, n: int
     assert score(b, c, n, high) == pytest.approx(-z, abs=2e-4)
 
 
+@pytest.mark.parametrize("z", [0.01, 0.5, 1.959964, 5.0, 39.0])
+def test_the_root_of_the_cubic_is_that_of_the_score(z: float) -> None:
+    """Both bounds by bisection of the score, with the likeliest chance as the paper has it (equation 5)."""
+    rng = np.random.default_rng(5)
+    n = np.concatenate([rng.integers(1, most, 200, endpoint=True) for most in (2, 12, 100, 3000, 100_000)]).astype(
+        float
+    )
+    b = rng.binomial(n.astype(int), rng.choice([0.0, 0.01, 0.05, 0.5], len(n))).astype(float)
+    c = rng.binomial((n - b).astype(int), rng.choice([0.0, 0.01, 0.05, 0.5, 0.99], len(n))).astype(float)
+    low, high = (c - b) / n, np.ones(len(n))  # of (c - b)/n
+    for _ in range(60):
+        delta = (low + high) / 2
+        linear = (2 * n - c + b) * delta - b - c
+        chance = (np.sqrt(np.maximum(0, linear**2 + 8 * n * b * delta * (1 - delta))) - linear) / (4 * n)
+        score = (c - b - n * delta) / np.sqrt(np.maximum(n * (2 * chance + delta * (1 - delta)), 1e-300))
+        low, high = np.where(score >= -z, delta, low), np.where(score >= -z, high, delta)
+    np.testing.assert_allclose(tango_lower(b, c, n, z), -(low + high) / 2, rtol=0, atol=1e-10)
+
+
+def smoothed(b: int, c: int, n: int) -> float:
+    """The least distance of a bound from the difference, in a stratum of fewer than 100 documents, of z = 1."""
+    one, other = (b + 0.5) / (n + 1), (c + 0.5) / (n + 1)
+    return math.sqrt((one + other - (one - other) ** 2) / n) if n < 100 else 0.0
+
+
 STRATA = [([1, 2], [0, 5], [1, 20]), ([40, 9, 3], [10, 12, 0], [100, 60, 9]), ([30, 2], [4, 18], [50, 50])]
 
 
@@ -107,7 +132,9 @@ def test_p_of_strata_is_where_the_interval_touches_0(b: list[int], c: list[int],
             optimize.brentq(lambda delta, s=s: score(*s, delta) - z, -1 + 1e-9, min(d, 1 - 1e-9), xtol=1e-12)
             for s, d in zip(signs, differences, strict=True)
         ]
-        squares = sum((part * (d - low)) ** 2 for part, d, low in zip(parts, differences, lows, strict=True))
+        least = [z * smoothed(*s) for s in signs]
+        distances = [max(d - low, of) for d, low, of in zip(differences, lows, least, strict=True)]
+        squares = sum((part * distance) ** 2 for part, distance in zip(parts, distances, strict=True))
         return float(sum(part * d for part, d in zip(parts, differences, strict=True))) - math.sqrt(squares)
 
     assert found.difference == pytest.approx(sum(p * (x - y) / k for p, x, y, k in zip(parts, b, c, n, strict=True)))
@@ -139,7 +166,10 @@ def test_p_and_bounds_say_the_same_and_turn_with_the_models(strata: int, most: i
         np.testing.assert_allclose(p, 2 * stats.norm.sf(z), rtol=1e-9)
     # p is the level of the interval that ends at 0, but where rounding would have it on the other side of 0.05
     more, less = np.where(difference > 0, (b, c), (c, b))
-    distances = (more - less) / n - tango_lower(more, less, n, stats.norm.isf(p / 2))
+    z = stats.norm.isf(np.maximum(p, 1e-300) / 2)
+    distances = (more - less) / n - tango_lower(more, less, n, z)
+    if strata > 1:
+        distances = np.maximum(distances, z * np.vectorize(smoothed)(more, less, n))
     reach = np.sqrt(((parts * distances) ** 2).sum(axis=0))
     known = (np.abs(difference) > 1e-9) & (p > 1e-300)
     np.testing.assert_allclose(np.abs(difference)[known], reach[known], rtol=1e-6)
@@ -227,22 +257,78 @@ def test_p_below_what_resamples_can_tell_is_the_tail_of_t() -> None:
     [
         ([0.5] * 6, [0.5] * 6, 1.0),  # not a difference
         ([0.5] * 6, [0.25] * 6, 2.0**-5),  # each the same: the sign test
-        ([0.5], [0.25], 1.0),  # one document
+        ([0.75] * 30, [0.5] * 30, 2.0**-29),
+        ([0.7] * 30, [0.5] * 30, 2.0**-29),  # the mean is rounded
+        ([0.1] * 30, [0.3] * 30, 2.0**-29),
+        ([0.1 + 0.2] * 30, [0.3] * 30, 1.0),  # no difference but rounding
+        ([0.5] * 5, [0.25] * 5, 2.0**-4),
     ],
 )
-def test_without_variance_there_are_no_bounds(first: list[float], second: list[float], p: float) -> None:
+def test_equal_differences_have_the_sign_test_and_bounds_of_nothing_else_seen(
+    first: list[float], second: list[float], p: float
+) -> None:
+    """A share u of documents, of which none was seen, may differ as much the other way: the mean is within 2 u |c|."""
     found = compare_means([(first, second)])
     assert found.p == pytest.approx(p)
-    if len(first) > 1:
-        assert found.method == ("all values are the same" if p == 1 else "sign test, as all differences are the same")
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
+    assert found.method == ("all values are the same" if p == 1 else "sign test, as all differences are the same")
+    reach = 2 * (1 - 0.025 ** (1 / len(first))) * abs(first[0] - second[0]) if p < 1 else NAN
+    bounds = pytest.approx((found.difference - reach, found.difference + reach), nan_ok=True)
+    assert (found.low, found.high) == bounds
+    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
 
 
-def test_one_document_that_differs_shows_nothing() -> None:
-    found = compare_means([([0.0] * 7 + [1.0], [0.0] * 8)])
-    assert found.p > 0.05
-    assert math.isnan(found.low)  # a third of the resamples lack the document
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_fewer_than_five_documents_have_neither_p_nor_bounds(number: int) -> None:
+    for second in (0.25, 0.5):
+        found = compare_means([([0.5] * number, [second] * number)])
+        assert found.n == number
+        assert np.isnan([found.p, found.low, found.high]).all()
+
+
+@pytest.mark.parametrize(
+    ("differences", "low", "high", "p"),
+    [
+        # Poisson: one seen may be 5.572 expected; p is twice the chance of one at most of so many standard errors
+        ([1.0] * 99 + [2.0], 1.01 - 0.0456, 1.01 + 0.0456, 2 * stats.poisson.cdf(1, 102)),
+        ([1.0] + [0.0] * 7, 0.125 - 0.5241, 0.125 + 0.5241, None),
+    ],
+)
+def test_a_document_that_differs_alone_has_the_reach_of_a_rare_one(
+    differences: list[float], low: float, high: float, p: float | None
+) -> None:
+    """Where a resample in a hundred lacks all that differs."""
+    found = compare_means([(differences, [0.0] * len(differences))])
+    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+    assert (found.low, found.high) == (pytest.approx(low, abs=0.0005), pytest.approx(high, abs=0.0005))
+    if p is not None:
+        assert found.p == pytest.approx(p, rel=1e6)  # of 1e-42
+
+
+@pytest.mark.parametrize(
+    ("strata", "method", "error"),
+    [
+        # one document has the variance of the other 50: sqrt(s^2 + s^2 / 50) / 2
+        (
+            [[0.4], [0.1, -0.1] * 25],
+            "strata of fewer than 5 have the pooled variance",
+            0.5 * math.sqrt(0.01 / 0.98 * 1.02),
+        ),
+        ([[0.1], [0.2], [0.3], [0.4], [0.5]], "over the strata's means", math.sqrt(0.025 / 5)),
+        ([[0.1], [0.2], [0.3], [0.4]], "over the strata's means", NAN),
+    ],
+)
+def test_a_stratum_of_one_document_is_not_known_without_error(
+    strata: list[list[float]], method: str, error: float
+) -> None:
+    found = compare_means([(values, [0.0] * len(values)) for values in strata])
+    assert found.difference == pytest.approx(np.mean([np.mean(values) for values in strata]))
+    assert found.method == f"paired bootstrap-t, {method}"
+    assert found.n == (len(strata) if method.startswith("over") else 51)
+    if math.isnan(error):
+        assert np.isnan([found.p, found.low]).all()
+    else:
+        assert found.standard_error == pytest.approx(error)
+        assert found.low < found.difference < found.high
 
 
 # ------------------------------------------------------------------------------------------------------------- rates

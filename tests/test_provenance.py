@@ -118,17 +118,20 @@ LOADED = [
     ),
     pytest.param(
         lambda mirror: load_mushroom("de", mirror=mirror),
-        ["data/url-pages/de.tar.gz", "mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"],
+        [
+            *(f"data/context/de-{part}_perplexity-sonar-pro/" for part in ("tst.v1", "val.v2")),
+            *("mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"),
+        ],
         {"test": 2, "validation": 1},
-        {"language": "de", "split": "both", "reference": "page"},
+        {"language": "de", "split": "both"},
         id="mushroom",
     ),
     pytest.param(
         lambda mirror: load_mushroom("ca", mirror=mirror),
         ["data/context/ca-tst.v1_perplexity-sonar-pro/", "mushroom.ca-tst.v1.extra.jsonl"],
         {"test": 2},
-        {"language": "ca", "split": "both", "reference": "context"},
-        id="mushroom, contexts",
+        {"language": "ca", "split": "both"},
+        id="mushroom, one split",
     ),
 ]
 
@@ -175,15 +178,8 @@ REAL = [
         ],
     ),
     (
-        lambda hub: load_mushroom("de", "test", mirror=hub),
-        ["148 of 150 answers: the page of the others is not there"],
-    ),
-    (
-        lambda hub: load_mushroom("es", reference="page", mirror=hub),
-        [
-            "test and validation answers, where the shared task ranked test",
-            "50 of 202 answers: the page of the others is not there",
-        ],
+        lambda hub: load_mushroom("de", mirror=hub),
+        ["test and validation answers, where the shared task ranked test"],
     ),
     (lambda hub: load_mushroom("es", "test", mirror=hub), []),
 ]

@@ -6,6 +6,7 @@ import csv
 import doctest
 import inspect
 import json
+import math
 import os
 import re
 import subprocess
@@ -22,7 +23,6 @@ import pandas
 import pytest
 
 import lm_eval_grounded as g
-import lm_eval_grounded.answers
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import render
 from lm_eval_grounded.evaluate_metric.evaluate_metric import METRICS
@@ -74,7 +74,15 @@ def test_every_example_of_the_page_holds(results: Path, monkeypatch: pytest.Monk
     if output:
         pytest.fail("".join(output))
     assert [name for name in g.__all__ if name not in text] == []
-    assert doctest.testmod(lm_eval_grounded.answers) == (0, 1)  # the example of `help(g.detect)`
+
+
+@pytest.mark.parametrize("name", [name for name in g.__all__ if name != "__version__"])
+def test_what_is_exported_has_an_example_that_holds(name: str, results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(results)
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(g, name), name, globs=vars(g).copy())
+    output: list[str] = []
+    assert doctest.DocTestRunner().run(example, out=output.append).attempted > 0
+    assert "".join(output) == ""
 
 
 def test_a_reference_is_a_text_or_the_passages_of_one_answer() -> None:
@@ -163,40 +171,6 @@ def test_answers_that_were_not_logged_are_left_out_and_named(
     assert "no answers of nomiracl_de, clapnq_rag; they were not logged" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
-def test_export_writes_the_same_table(kind: str, results: Path, tmp_path: Path) -> None:
-    output = tmp_path / f"figures.{kind}"
-    assert main(["export", "figures", str(results / "results"), "-o", str(output)]) == 0
-    read = {
-        "csv": lambda: pandas.read_csv(output, keep_default_na=False, dtype=str),
-        "json": lambda: pandas.DataFrame(json.loads(output.read_text("utf-8"))["figures"]),
-    }[kind]()
-    expected = g.read(results / "results").figures
-    assert list(read.columns) == list(expected.columns)
-    assert read["metric"].tolist() == expected["metric"].tolist()
-    assert [float(value) for value in read["value"]] == expected["value"].tolist()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["figures", ".", "-o", "f.xlsx"], "ends in .csv or .json"),
-        (["figures", "nowhere", "-o", "f.csv"], "there is no such file or folder"),
-    ],
-)
-def test_an_export_that_makes_no_sense_is_refused(
-    arguments: list[str],
-    error: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["export", *arguments]) == 2
-    assert error in capsys.readouterr().err
-    assert [*tmp_path.iterdir()] == []
-
-
 # ------------------------------------------------------------------------------------------------------------- compare
 
 
@@ -229,6 +203,31 @@ def test_no_name_is_markup_in_a_notebook_or_acts_on_a_terminal(results: Path) ->
     assert "<script>" not in page
     assert "\x1b" not in f"{page}{comparison}{comparison!r}"
     assert ("B = B&amp;B<" in page, page.count("<table>")) == (True, 1)
+
+
+RIGHT = [1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1], [1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0]
+OF_TWO = [[(value, words) for value, words in zip(side, [1, 2, 4] * 4, strict=True)] for side in RIGHT]
+
+
+@pytest.mark.parametrize(
+    ("lists", "clustered", "kind", "difference", "low", "high", "p", "n"),
+    [
+        (RIGHT, False, "share", 0.4167, 0.0731, 0.6805, 0.0253, 12),
+        (RIGHT, True, "share", 0.4167, 0.0772, 0.7562, 0.0202, 6),
+        (RIGHT, False, "mean", 0.4167, 0.0859, 0.7474, 0.0155, 12),
+        (OF_TWO, False, "ratio", 0.1786, -0.0020, 0.3592, 0.0520, 12),
+        (([1, 1, None, 1], [0, 1, 0, math.nan]), False, "share", 0.5, -0.4864, 0.9055, 0.3173, 2),
+        (([1.5] * 4, [1.0] * 4), False, "mean", 0.5, math.nan, math.nan, math.nan, 4),  # too few
+        (([], []), False, "ratio", math.nan, math.nan, math.nan, math.nan, 0),
+    ],
+)
+def test_two_lists_are_compared_as_two_runs_are(
+    lists: Any, clustered: bool, kind: Any, difference: float, low: float, high: float, p: float, n: int
+) -> None:
+    clusters = list("aabbccddeeff") if clustered else None
+    for a, b in (lists, map(np.array, lists), map(pandas.Series, lists)):
+        found = g.difference(a, b, clusters, kind)
+        assert found[2:7] == pytest.approx((difference, low, high, p, n), abs=5e-5, nan_ok=True)
 
 
 # ------------------------------------------------------------------------------------------------- one answer, or a list
@@ -296,6 +295,13 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.detect(3, "b", "de"), "reference: expected a text or a list of texts, got int: 3"),  # type: ignore[call-overload]
         (lambda: g.compare(3), "takes what read\\(\\) gives, single runs, or paths; got int"),  # type: ignore[arg-type]
         (lambda: g.evaluate_module("k_precison"), "did you mean 'k_precision'"),
+        (lambda: g.difference([1], [1, 0]), "1 values_a, but 2 values_b"),
+        (lambda: g.difference([1], [0], ["a", "b"]), "1 values_a, but 2 clusters"),
+        (lambda: g.difference([0.5], [1]), r"values_a\[0\]: a value is 0 or 1 \(kind='mean' takes numbers\), got 0.5"),
+        (lambda: g.difference([1], ["1"], kind="mean"), r"values_b\[0\]: a value is a number, got '1'"),
+        (lambda: g.difference([1], [1], kind="ratio"), r"values_a\[0\]: expected a list of numbers, got int: 1"),
+        (lambda: g.difference([(1, 2, 3)], [(1, 2)], kind="ratio"), r"a value is \(numerator, denominator\)"),
+        (lambda: g.difference([1], [1], kind="shares"), "kind is share, mean, ratio; got 'shares'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(call: Any, error: str) -> None:

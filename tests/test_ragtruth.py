@@ -1,4 +1,4 @@
-"""RAGTruth and FaithBench: documents of all forms of the public files, the field's scores, no training on the test set."""
+"""RAGTruth: documents of all forms of the public files, the field's scores, no training on the test set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
@@ -23,7 +24,11 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import tables
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.ragtruth import dataset
-from lm_eval_tasks.ragtruth.dataset import BATCHES, FAITHBENCH, FAITHJUDGE, PARTS, disjoint, process_results
+from lm_eval_tasks.ragtruth.dataset import FAITHJUDGE, PARTS, disjoint, process_rating, process_results
+from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.report import Report, write_report
+from lm_eval_tasks.runs import read_runs
+from tests.changed_runs import written_samples
 from tests.logged_runs import in_this_process
 from tests.miniature import MINIATURE
 
@@ -32,8 +37,7 @@ SAMPLE = {"mirror": MINIATURE}
 
 
 def documents(part: str, **options: Any) -> list[dict[str, Any]]:
-    load = dataset.load_faithbench if part == "faithbench" else lambda **given: dataset.load(part, **given)
-    return list(load(**options)["evaluation"])
+    return list(dataset.load(part, **options)["evaluation"])
 
 
 def marked(row: dict[str, Any]) -> list[str]:
@@ -72,16 +76,11 @@ def test_the_public_answers(hub: str, part: str, sources: int, answers: int, wit
         ),
         ("summary", {"s3/sample/a": [], "s3/sample/b": ["1,904", "Berlin"]}, {"answers left out, truncated": 1}),
         ("data2txt", {"s4/sample/a": [], "s4/sample/b": ["on Sundays", "free WiFi"]}, {}),
-        (
-            "faithbench",
-            {"1.0/sample/a": ["two Nobel Prizes", "her brother Pierre"], "1.1/sample/b": [], "1.2/sample/c": []},
-            {},
-        ),
     ],
 )
-def test_the_authors_files_and_faithbench(part: str, spans: dict[str, list[str]], left_out: dict[str, int]) -> None:
-    """Rows of our own. Of the authors' files the good answers of the split `test`; of FaithBench what is unwanted."""
-    found = dataset.load_faithbench(**SAMPLE) if part == "faithbench" else dataset.load(part, **SAMPLE)
+def test_the_authors_files(part: str, spans: dict[str, list[str]], left_out: dict[str, int]) -> None:
+    """Rows of our own: the good answers of the split `test`."""
+    found = dataset.load(part, **SAMPLE)
     assert {row["id"]: marked(row) for row in found["evaluation"]} == spans
     assert json.loads(found["evaluation"].info.description)["provenance"].get("left_out", {}) == left_out
     for row in found["evaluation"]:
@@ -180,12 +179,6 @@ def test_halves_of_surrogate_pairs_do_no_harm(tmp_path: Path, source: Any) -> No
     assert marked(row) == ["s"]
 
 
-def test_a_damaged_batch_of_faithbench_is_named(mirror: Path) -> None:
-    (mirror / "github" / FAITHBENCH / BATCHES[2]).write_text('{"samples": [{"sample_id": 1}]}', "utf-8")
-    with pytest.raises(CorruptSource, match=r"batch_3\.json: no marked answer: ValueError"):
-        documents("faithbench", mirror=str(mirror))
-
-
 # -------------------------------------------------------------------------------------------------------------- scores
 
 DOC = {
@@ -203,6 +196,8 @@ DOC = {
         (DOC["spans"], "I cannot do that.", [0, 0, 1, 0], [0, 0, 8, 11], 0.0),  # lost: it flags nothing
         ([], '<entity probability="0.5">Paris</entity> has 9 rivers.', [0, 1, 0, 0], [0, 5, 0, 14], 0.8326),
         ([], "Paris has 9 rivers.", [0, 0, 0, 1], [0, 0, 0, 19], 0.0),
+        ([], "I cannot do that.", [0, 1, 0, 0], [0, 19, 0, 0], 6.0697),
+        ([], "", [0, 1, 0, 0], [0, 19, 0, 0], 6.0697),
     ],
 )
 def test_an_answer_is_flagged_by_any_span(
@@ -246,16 +241,12 @@ def test_the_scores_are_those_that_lettucedetect_reports(hub: str, part: str) ->
 
 
 def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
-    rows = [
-        {**row, "task": "faithbench" if p == "faithbench" else f"ragtruth_{p}"}
-        for p in (*PARTS, "faithbench")
-        for row in documents(p, **SAMPLE)
-    ]
+    rows = [{**row, "task": f"ragtruth_{part}"} for part in PARTS for row in documents(part, **SAMPLE)]
     told = [{"id": row["id"], "task": row["task"], "response": row["target"]} for row in rows]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, told)), "utf-8")
-    got = harness(["ragtruth", "faithbench"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    got = harness(["ragtruth"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
     for metric in ("example_f1", "span_f1", "answer_auc", "iou", "rho", "f1"):
-        assert got["groups"]["ragtruth"][f"{metric},tags"] == got["results"]["faithbench"][f"{metric},tags"] == 1
+        assert got["groups"]["ragtruth"][f"{metric},tags"] == 1
 
 
 # ------------------------------------------------------------------------------------------------------- what is said
@@ -360,8 +351,80 @@ def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_
 def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
     """`python -m tests.development.test_set_digests ragtruth` would change nothing."""
     table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert {*table} - {"digest"} <= dataset.TEST_SET.digests_of_files(hub)
+    assert {*table} - {"digests"} <= dataset.TEST_SET.digests_of_files(hub)
     assert len(table) == 2003
+
+
+@pytest.mark.parametrize(
+    ("marked", "reply", "cell", "evidence"),
+    [
+        (True, "4", 2, 0),
+        (True, "3", 0, 1),
+        (False, "4", 3, 0),
+        (False, "1", 1, 3),
+        (True, "unread", 2, 0),
+        (False, "unread", 1, 4),
+    ],
+)
+def test_the_values_of_a_judges_rating(marked: bool, reply: str, cell: int, evidence: float) -> None:
+    """Any rating but 4 flags an answer; one that cannot be read is wrong."""
+    values = process_rating({"marked": marked, "passage": "qa/1"}, [reply])
+    assert values["example_f1"] == values["example_recall"] == [int(place == cell) for place in range(4)]
+    assert (values["answer_auc"], values["unread_rate"]) == ([[evidence, float(marked)]], reply == "unread")
+    assert values["answer_auc"].cluster == "qa/1"
+
+
+def test_a_judge_of_whole_answers(harness: Harness, tmp_path: Path) -> None:
+    """It is right on two of the three answers of the miniature; a report has a row for each model that wrote them."""
+    says = {"s1/sample/a": "Rating: 4", "s1/sample/b": "Rating: 2", "s2/sample/a": "4/4"}
+    lines = [json.dumps({"id": name, "response": reply}) for name, reply in says.items()]
+    (tmp_path / "judge.jsonl").write_text("\n".join(lines), "utf-8")
+    in_this_process(["ragtruth_judge_qa"], "replay", f"path={tmp_path / 'judge.jsonl'}", tmp_path / "runs")
+    (run,) = read_runs([tmp_path / "runs"])
+    figures = [
+        run.tasks["ragtruth_judge_qa"].figure(name, "rating") for name in ("example_recall", "example_precision")
+    ]
+    assert [figure.value for figure in figures] == [0.5, 1]
+    text = Report.of([run]).to_markdown("model")
+    header, _, *rows = text.partition("- ragtruth\\_judge\\_qa, by model")[2].strip().splitlines()[:4]
+    assert header.split("|")[1].strip() == "model"
+    assert [(row.split("|")[1].strip(), row.split("|")[3].strip()) for row in rows] == [
+        ("sample/a", "2"),
+        ("sample/b", "1"),
+    ]
+    assert "By model" in write_report([run], tmp_path / "r.html", by="model").read_text("utf-8")
+    with pytest.raises(
+        UsageError, match=r"--by writer: no task's documents have such a column .* they have .*, model, "
+    ):
+        Report.of([run]).to_markdown("writer")
+    with pytest.raises(UsageError, match="--by language: no task's documents have such a column with 2 to 60 values"):
+        Report.of([run]).to_markdown("language")
+
+
+def test_answers_about_one_source_hang_together_in_a_comparison(tmp_path: Path) -> None:
+    """Twice the same answers about a source are no further evidence for a difference of AUC."""
+    rng = np.random.default_rng(5)
+    wrong, scores = rng.integers(0, 2, 60), rng.normal(size=(2, 60))
+    found = {}
+    for copies in (1, 2):
+        docs = [{"id": f"{at}/{copy}", "passage": f"qa/{at}"} for at in range(60) for copy in range(copies)]
+        for name, values in zip("ab", scores + np.array([wrong, 0 * wrong]), strict=True):
+            rows = [{"answer_auc": [[values[at], float(wrong[at])]]} for at in range(60) for _ in range(copies)]
+            written_samples(tmp_path / f"{copies}" / name, "ragtruth_qa", rows, docs)
+        (row,) = compare_runs(read_runs([tmp_path / f"{copies}"]), every_metric=True).select(
+            "answer_auc", "ragtruth_qa"
+        )
+        found[copies] = (row.difference, row.low, row.high)
+    assert found[2] == pytest.approx(found[1], abs=1e-9)
+
+
+def test_the_answers_to_some_documents_are_those(tmp_path: Path) -> None:
+    in_this_process(["ragtruth_qa"], "hallucination-detector", "detector=flag-all", tmp_path)
+    answers = read_runs([tmp_path])[0].tasks["ragtruth_qa"].answers()
+    part = answers.only([2, 0])
+    assert [answer.doc["id"] for answer in part] == [answers[2].doc["id"], answers[0].doc["id"]]
+    columns = [of.readings["tags"].columns["answer_auc"].values() for of in (part, answers)]
+    assert columns[0] == [columns[1][2], columns[1][0]]
 
 
 def test_flag_all_has_the_share_of_answers_with_a_span_as_precision(hub: str, harness: Harness) -> None:

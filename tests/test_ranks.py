@@ -69,6 +69,13 @@ def answers(content: dict[str, Any], task: str) -> dict[int, Any]:
     return {sample["doc_id"]: (sample["doc"], sample["resps"][0][0]) for sample in content["samples"][task]}
 
 
+def rounded(content: Any) -> Any:
+    """Numbers to ten digits: the order in which ranks gather documents changes what sums round to."""
+    if isinstance(content, dict):
+        return {key: rounded(value) for key, value in content.items()}
+    return float(f"{content:.10g}") if isinstance(content, float) else content
+
+
 @pytest.mark.parametrize("limit", [None, 2, 3], ids=["all", "one each", "two and one"])
 def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) -> None:
     """Every figure, bounds included, to the last digit. Of two ranks, the first has only answerable questions of CLAPnq."""
@@ -76,7 +83,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) ->
     metadata = {"mirror": MINIATURE, "detector": "lexical", "detector_args": "threshold=0.01"}
     one, two = (found(number, tmp_path, limit=limit, metadata=metadata) for number in (1, 2))
     assert two["results"] == one["results"]
-    assert two["figures"] == one["figures"]
+    assert rounded(two["figures"]) == rounded(one["figures"])
     assert two["n-samples"] == one["n-samples"]
     for task in TASKS:
         assert answers(two, task) == answers(one, task)
@@ -87,7 +94,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, limit: int | None) ->
         assert two["figures"]["mfava_de"]["answer"]["detected_rate"]["high"] > 0
         assert two["figures"]["clapnq_rag"]["answer"]["hallucinated_share"]["high"] > 0
         assert two["figures"]["clapnq_rag"]["answer"]["ndcg@1"]["n"] == 18
-        assert two["results"]["mfava_de"]["estimated_rate_stderr,answer"] > 0
+        assert two["results"]["mfava_de"]["detected_rate_stderr,answer"] > 0
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["greedy", "sampled"])

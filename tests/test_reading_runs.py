@@ -16,15 +16,14 @@ import pytest
 from lm_eval_tasks.data import samples
 from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.definition.schema import Metric, headline_filter
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers
 from lm_eval_tasks.runs.results_file import leaves_of, read_results
-from lm_eval_tasks.runs.run import headline_filter
+from tests.changed_runs import written_samples
 from tests.logged_runs import copied
 from tests.many_runs import large_runs
 
@@ -57,6 +56,7 @@ RESULTS = {
     "config": {"model": "hf"},
     "model_name": "org/model",
     "chat_template_sha": "cd",
+    "chat_template": "{{ x }}",
     "system_instruction": "Be brief.",
     "group_subtasks": {"both": ["mine", "bare"], "part": ["mine", "absent"], "empty": []},
     "groups": {"both": {"rate,strict": 0.75}},
@@ -100,14 +100,16 @@ def test_what_a_results_file_says_of_a_task(tmp_path: Path) -> None:
     ]
     assert vars(task.settings) == {
         **{"template": "ab", "shots": 2, "chat_template": "cd", "system_instruction": "Be brief."},
-        **{"generation": {"until": ["."]}, "limit": 3.0, "prompting": (True, True)},
+        **{"generation": {"until": ["."]}, "limit": 3.0, "prompting": (True, True), "chat_template_source": "{{ x }}"},
+        "harness": "",
     }
     assert (bare.benchmark, bare.language, bare.version, bare.filters) == ("bare", "", None, ("none",))
     assert (bare.detector, bare.not_comparable, bare.figures, bare.provenance) == ({}, [], {}, {})
     assert [(metric.name, metric.higher_is_better) for metric in bare.metrics] == [("m", None)]
     assert vars(bare.settings) == {
         **{"template": "", "shots": 0, "chat_template": "cd", "system_instruction": "Be brief."},
-        **{"generation": {}, "limit": None, "prompting": (True, True)},
+        **{"generation": {}, "limit": None, "prompting": (True, True), "chat_template_source": "{{ x }}"},
+        "harness": "",
     }
 
 
@@ -210,12 +212,9 @@ def test_every_row_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(samples, "_PARSE", lambda line: parsed.append(len(line)) or parse(line))
     assert len(compare_runs(runs).differences) == 3 * 3  # pairs, metrics
     assert len(parsed) == rows
-    for run in runs:
-        entry_of(run, ".")
-    assert len(parsed) == 2 * rows
     write_report(runs, tmp_path / "report.html", documents=4)
     shown = 4 * 3 * 2  # documents, models, filters
-    assert len(parsed) == 3 * rows + shown
+    assert len(parsed) == 2 * rows + shown
 
 
 # ------------------------------------------------------------------------------------------------------------- samples
@@ -419,3 +418,12 @@ def test_a_group_that_holds_itself_has_the_tasks_below_it_once() -> None:
     assert [*leaves_of("none", groups)] == []
     deep = {f"g{n}": [f"g{n + 1}", f"g{n + 1}"] for n in range(5000)}
     assert [*leaves_of("g0", deep)] == ["g5000"]
+
+
+def test_runs_of_a_model_in_a_folder_are_found_and_unfinished_ones_are_not(tmp_path: Path) -> None:
+    """The harness names the folders of ``./models/x`` and ``../x`` so."""
+    found, hidden = ["..__x", ".__models__x", "org__x"], [".cache", ".__x.host-1-2.part", ".scoring-x", ".git/x"]
+    for name in (*found, *hidden):
+        written_samples(tmp_path / name, "mine", [{"acc": 1.0}])
+    assert sorted(run.folder.name for run in read_runs([tmp_path])) == found
+    assert sorted(folder.name for folder in samples_files(tmp_path)) == found

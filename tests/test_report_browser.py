@@ -149,7 +149,6 @@ def test_a_language_is_opened_by_its_link_and_sorted_by_the_keyboard(opened: Any
     assert table.is_visible()
     values = "table => Array.from(table.tBodies[0].rows, row => row.cells[2].dataset.sort)"
     best, worst = table.evaluate(values)
-    assert (float(best), float(worst)) == (0, 0.5)
     button = table.get_by_role("button", name="Error rate (balanced)")
     button.focus()
     for direction in ("ascending", "descending"):
@@ -202,23 +201,20 @@ def test_without_script_everything_is_there(opened: Any, pair_page: Path) -> Non
     tab = opened(pair_page, java_script_enabled=False)
     assert not tab.page.locator(".filters").is_visible()
     assert tab.page.locator("#nomiracl table").is_visible()
-    assert tab.page.locator("#plots img.plot").first.is_visible()
+    assert tab.page.locator("#plots .interval").first.is_visible()
     tab.page.locator("[data-task=clapnq_rag] > summary").click()
     tab.page.locator("#clapnq_rag-1 > summary").click()
     assert tab.page.locator("#clapnq_rag-1 .passages").is_visible()
 
 
-@pytest.mark.parametrize(("scheme", "media", "is_dark"), [
-    ("light", "screen", False), ("dark", "screen", True), ("dark", "print", False),
-])  # fmt: skip
-def test_plots_have_the_ink_of_the_scheme(opened: Any, page: Path, scheme: str, media: str, is_dark: bool) -> None:  # noqa: F811
-    tab = opened(page, scheme=scheme)
-    tab.page.emulate_media(media=media)
-    tab.page.wait_for_function("Array.from(document.querySelectorAll('img.plot')).every(each => each.complete)")
-    for image in tab.page.locator("img.plot").all():
-        assert image.evaluate("each => each.naturalWidth") > 0
-        source = image.locator("xpath=../source").get_attribute("srcset")
-        assert (image.evaluate("each => each.currentSrc") == source) == is_dark
+def test_plots_stand_below_each_other_on_a_phone(opened: Any, page: Path) -> None:  # noqa: F811
+    for width, across in ((400, 1), (1280, 3)):
+        tab = opened(page, width)
+        tab.page.locator("#plots summary").first.click()  # of three models they are folded
+        panels = tab.page.locator("#plot-nomiracl_intervals .panel")
+        boxes = [panel.bounding_box() for panel in panels.all()]
+        assert len([box for box in boxes if box["y"] == boxes[0]["y"]]) == across
+        assert all(box["x"] + box["width"] <= width for box in boxes)
 
 
 def test_right_to_left_texts_begin_at_the_right(opened: Any, page: Path) -> None:  # noqa: F811

@@ -10,9 +10,7 @@ import pytest
 from lxml import html
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.report.documents import caching_reader
-from lm_eval_tasks.results.report.page import page_of
-from lm_eval_tasks.results.report.page.summary import differences
+from lm_eval_tasks.results.report import Report
 from lm_eval_tasks.runs import labels, read_runs
 from tests.changed_runs import few_tasks
 from tests.golden import golden
@@ -30,7 +28,8 @@ def test_the_rows_of_every_metric(two_models: Path, tmp_path: Path) -> None:
     for table in section.xpath(".//table"):
         lines.append(f"## {table.findtext('caption')}")
         for row in table.xpath("./tbody/tr"):
-            drawn = [path.get("d") for path in row.xpath(".//path")[1:]]
+            marks = row.xpath(".//line[not(@class)] | .//circle")
+            drawn = [" ".join(mark.get(name) for name in ("x1", "x2", "cx") if mark.get(name)) for mark in marks]
             lines.append(" | ".join([*(" ".join(cell.text_content().split()) for cell in row), *drawn]))
     text = "\n".join([*lines, ""])
     assert text == golden("differences.txt", text)
@@ -78,16 +77,15 @@ def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
     abstaining = generate(tmp_path / "abstaining", tasks=",".join(tasks), model_args="strategy=abstain")
     answering = few_tasks(two_models, tmp_path / "runs", tasks)
     runs = read_runs([answering / "baseline-answer", abstaining])
-    found = differences(runs)
-    assert found is not None
-    ((row,),) = [rows for rows in found.metrics if rows[0].metric == "unanswerable_accuracy"]
+    comparison = Report.of(runs).comparison
+    assert comparison is not None
+    (row,) = comparison.select("unanswerable_accuracy")
     assert labels(runs)[row.better or 0] == "lm-eval-grounded/baseline-abstain"  # the table has what was computed
     runs = read_runs([answering, abstaining])
-    page = page_of(dict(zip(labels(runs), runs, strict=True)), False, caching_reader())
-    (overview,) = (each for each in page["overviews"] if each.family == "clapnq_gold")
+    (overview,) = (each for each in Report.of(runs).overviews if each.family == "clapnq_gold")
     assert [(row.model, row.rank) for row in overview.rows] == [
         (LEXICAL, 1),
         (ANSWER, 1),
         ("lm-eval-grounded/baseline-abstain", None),
     ]
-    assert (overview.beaten, overview.equals) == (0, [ANSWER])  # it is neither beaten, nor not told from the best
+    assert overview.equals == [ANSWER]  # it is not told from the best

@@ -68,7 +68,13 @@ def test_the_most_hallucinated_are_a_tenth() -> None:
 def document(*kinds: str, language: str = "de", question: str = "Wer?") -> Document:
     """A document with an answer of these kinds for each model; ``""`` for an answer that is right."""
     answers = tuple(
-        ShownAnswer("", kinds=frozenset(kind.split()), model=f"model {number}") for number, kind in enumerate(kinds)
+        ShownAnswer(
+            "",
+            kinds=frozenset(kind.split()),
+            share=0.5 if "hallucinated" in kind else None,
+            model=f"model {number}",
+        )
+        for number, kind in enumerate(kinds)
     )
     differ = {"disagree"} if len({*kinds}) > 1 else set()
     return Document(Text((Piece(question),)), language=language, answers=answers, kinds=frozenset(differ))
@@ -92,10 +98,10 @@ ENGLISH = document("wrong", language="en")
         pytest.param([of("a_de", WRONG, document("wrong", ""))], ["a_de-2", "a_de-1"], id="where models differ first"),
         pytest.param(
             [of("a_de", *[WRONG] * 5), of("a_fr", WRONG), of("a_en", ENGLISH)],
-            ["a_en-1", "a_de-1", "a_fr-1"],
+            ["a_en-1", "a_de-1", "a_fr-1", "a_de-2", "a_de-3"],
             id="of as many tasks as can be, English first",
         ),
-        pytest.param([of("a_de", *[WRONG] * 5)], ["a_de-1", "a_de-2", "a_de-3"], id="at most three"),
+        pytest.param([of("a_de", *[WRONG] * 6)], [f"a_de-{number}" for number in range(1, 6)], id="at most five"),
     ],
 )
 def test_documents_that_a_card_of_the_first_screen_links_to(listed: list[TaskDocuments], anchors: list[str]) -> None:

@@ -185,6 +185,26 @@ def test_what_is_said_of_means_and_names() -> None:
     assert text == golden("said.txt", text)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ([(8, 10), (440, 459)], "in 87.9 % of the cases where no passage holds one (469 questions; "),
+        (
+            [(5, 10), (10, 20)],
+            "in 50.0 % of the cases where no passage holds one (15 of 30 questions of all languages together; ",
+        ),
+        ([(8, 10)], "in 80.0 % of the cases where no passage holds one (8 of 10 questions; "),
+    ],
+)
+def test_a_count_stands_only_beside_the_share_that_it_gives(wrong: list[tuple[int, int]], says: str) -> None:
+    """448 of 469 are 95.5 %, and not the mean of two languages."""
+    tasks = [
+        task(f"nomiracl_{code}", {"robust": {"hallucination_rate": share(*counts)}}, code)
+        for code, counts in zip(("de", "sw"), wrong, strict=False)
+    ]
+    assert says in of(tasks, "hallucination_rate").explanation
+
+
 def test_which_metrics_have_a_headline() -> None:
     detected = task("mfava_la", {"detected_rate": figure(0.3, 0.2, 0.4)}, "la", {"not_comparable": []})
     assert [one.metric for one in headlines([run("m", [detected])])] == ["detected_rate"]  # nothing corrects it

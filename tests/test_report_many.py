@@ -13,20 +13,20 @@ import pytest
 from lxml import html
 
 import lm_eval_grounded as g
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import outcome
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.compare import compare_runs
-from lm_eval_tasks.results.report import write_report
-from lm_eval_tasks.results.report.documents import caching_reader
+from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.results.report.drawing import COLOURS, MARKERS, marker_style
-from lm_eval_tasks.results.report.page import page_of
 from lm_eval_tasks.results.report.page.summary import Overview
-from lm_eval_tasks.runs import Run, labels, read_runs
+from lm_eval_tasks.runs import Run, read_runs
 from lm_eval_tasks.runs.run import with_cost
 from tests.logged_runs import in_this_process, lines
 from tests.made_runs import run, share, task
+from tests.many_runs import labelled_runs
 from tests.paired import compare_shares
 from tests.shared_once import SharedOnce
 
@@ -53,9 +53,7 @@ def page(released: Path, shared_once: SharedOnce) -> Any:
 
 
 def overviews(runs: list[Run]) -> list[Overview]:
-    by_label = dict(zip(labels(runs), runs, strict=True))
-    listed: list[Overview] = page_of(by_label, False, caching_reader())["overviews"]
-    return listed
+    return Report.of(runs).overviews
 
 
 def rows(overview: Overview) -> list[tuple[str, int | None, list[str]]]:
@@ -91,7 +89,7 @@ def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
 
 @pytest.mark.slow("replays the answers of every released model")
 def test_every_page_has_the_same_ranks_for_all_released_models(shared: Path, hub: str, tmp_path: Path) -> None:
-    """In two languages and in their mean, through the doors: Python, the leaderboard's figures, the report's page."""
+    """In two languages and in their mean, through the doors: Python, a folder's figures, a page."""
     answers, tasks = shared / "reference" / "nomiracl_outputs", {"de": "nomiracl_de", "sw": "nomiracl_sw"}
     with gzip.open(answers / "sw.jsonl.gz", "rt", encoding="utf-8") as stream:
         models = {json.loads(line)["model"] for line in stream}
@@ -100,10 +98,9 @@ def test_every_page_has_the_same_ranks_for_all_released_models(shared: Path, hub
         in_this_process([*tasks.values()], "replay", path, runs / model, metadata={"mirror": hub})
     comparison = g.compare(runs).result
     assert {*comparison.models} == models
-    assert main(["leaderboard", str(runs), "-o", str(tmp_path / "site")]) == 0
-    rows = json.loads((tmp_path / "site" / "leaderboard.json").read_text("utf-8"))["rows"]
-    assert main(["report", str(runs), "-o", str(tmp_path / "r.html"), "--documents", "1"]) == 0
-    page = html.fromstring((tmp_path / "r.html").read_text("utf-8"))
+    assert main(["report", str(runs), "-o", str(tmp_path / "site"), "--documents", "1"]) == 0
+    rows = json.loads((tmp_path / "site" / "figures.json").read_text("utf-8"))["rows"]
+    page = html.fromstring((tmp_path / "site" / "index.html").read_text("utf-8"))
     for column, name in (("mean", "nomiracl"), *tasks.items()):
         for metric in ("balanced_error", "hallucination_rate", "error_rate"):
             of_board = comparison.column(metric, name)
@@ -130,13 +127,10 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
         ("llama-2-70b-chat", None, ["50.0 %", "100.0 %", "0.0 %"]),
     ]
     assert [row.doubts for row in swahili.rows] == ["", "", "", "it claims to see an answer to every question"]
-    assert (swahili.best, swahili.beaten, swahili.equals) == (swahili.rows[0], 3, [])
+    assert (swahili.best, swahili.equals) == (swahili.rows[0], [])
     german = overview.languages["de"]
-    assert (german.rows[0].model, german.beaten, german.equals) == (
-        "gpt-4-azure",
-        1,
-        ["Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure"],
-    )
+    assert german.rows[0].model == "gpt-4-azure"
+    assert german.equals == ["Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure"]
 
     (part,) = page.xpath("//details[@id='nomiracl_sw']")
     assert part.xpath("string(summary)").strip() == "Swahili: gpt-4-azure"
@@ -146,27 +140,26 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     assert cells[-1] == ["", "0.5", None, "1.0", "0.0"]  # what is not known sorts last
 
 
-def test_the_page_says_the_best_and_shows_pairs_as_matrices(page: Any) -> None:
-    (article,) = page.xpath("//article[@class='overview']")
-    said = [" ".join(each.text_content().split()) for each in article.xpath("./div[@class='said']/p[@class='verdict']")]
+def test_the_page_says_the_best_and_has_no_row_a_pair(page: Any) -> None:
+    said = [" ".join(each.text_content().split()) for each in page.xpath("//header//p[starts-with(@class, 'finding')]")]
     assert said == [
-        "Best by “Error rate (balanced)”: gpt-4-azure, 19.7 %; Answers although no passage does: 22.8 %; "
-        "Misses an answer that is there: 15.5 %.",
-        "Significantly better than every other model.",
+        "NoMIRACL: gpt-4-azure has the lowest balanced error over nomiracl (mean of 2 tasks): 19.7 % (answers although no "
+        "passage does: 22.8 %; misses an answer that is there: 15.5 %). Significantly worse: gpt-3.5-turbo-azure 24.3 %, "
+        "Mixtral-8x7B-Instruct-v0.1 27.3 % and llama-2-70b-chat (it claims to see an answer to "
+        "every question in 1 of 2 tasks) 50.1 %. No model is significantly better in either task.",
+        "Best at a cost of 1 wrong refusal for a made-up answer: gpt-4-azure, 19.7 %; of 3: gpt-4-azure, 21.3 % (not "
+        "significantly worse: Mixtral-8x7B-Instruct-v0.1); of 10: Mixtral-8x7B-Instruct-v0.1, 20.3 % (not significantly "
+        "worse: gpt-4-azure; declining everything: 9.1 %).",
     ]
-    headings = page.xpath("//section[@id='differences']/details[not(@class)]/summary/text()")
-    assert [heading.partition(":")[0] for heading in headings] == [
-        "Error rate (balanced)",
-        "Answers although no passage does",
-        "Misses an answer that is there",
-    ]
-    for table in page.xpath("//section[@id='differences']//table"):
-        assert len(table.xpath("./tbody/tr")) == len(MODELS)  # no row a pair
+    (german,) = page.xpath("//details[@id='nomiracl_de']/p[@class='verdict']/text()")[:1]
+    assert german.startswith("gpt-4-azure has the lowest balanced error in German: ")
+    assert page.xpath("//section[@id='differences']//table") == []
     assert "no difference shown" not in page.xpath("string(//section[@id='differences'])")
     assert len(page.xpath("//article//figure")) == 1
-    for tables in ("//section[@id='differences']//table", "//figure//table"):  # percent as everywhere on the page
-        assert any("19.7 %" in text or "22.8 %" in text for text in page.xpath(f"{tables}//td/text()"))
-        assert [text for text in page.xpath(f"{tables}//td/text()") if re.fullmatch(r"0\.\d+", text)] == []
+    for tables in ("//table[contains(@class, 'dots')]", "//figure//table"):  # percent as everywhere on the page
+        texts = [text.replace("\xa0", " ") for text in page.xpath(f"{tables}//td//text()")]
+        assert any("19.7 %" in text or "22.8 %" in text for text in texts)
+        assert [text for text in texts if re.fullmatch(r"0\.\d+", text)] == []
 
 
 def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> None:
@@ -188,6 +181,56 @@ def test_without_answers_models_are_ordered_and_none_is_called_the_best() -> Non
     assert [row.rank for row in second.rows] == [None] * 4
 
 
+def test_full_runs_come_first_and_those_of_a_limit_are_compared_below(two_models: Path, tmp_path: Path) -> None:
+    """A few answers are no reason: requests fail now and then."""
+    right = [NO_ANSWER if number % 2 else ANSWER for number in range(120)]
+    made = {"good": right, "poor": right[:60] + right[1:61], "lacks some": right[:110], "few": right[:30]}
+    folder = labelled_runs(
+        two_models / "baseline-lexical", tmp_path / "runs", {name: {"nomiracl_de": of} for name, of in made.items()}
+    )
+    first, second = overviews(read_runs([folder]))
+    assert [(row.model, row.rank) for row in first.rows] == [("good", 1), ("lacks some", 1), ("poor", 3)]
+    assert (first.apart, first.elsewhere) == ("", 1)
+    assert [(row.model, row.rank) for row in second.rows] == [("few", None)]
+    assert (second.apart, second.elsewhere, second.verdict) == ("30 of 120 documents", 0, None)
+    labelled_runs(two_models / "baseline-lexical", folder, {"few, wrong": {"nomiracl_de": [*right[1:30], NO_ANSWER]}})
+    first, second = overviews(read_runs([folder]))
+    assert (first.elsewhere, [row.rank for row in first.rows]) == (2, [1, 1, 3])
+    assert [(row.model, row.rank) for row in second.rows] == [("few", 1), ("few, wrong", 2)]
+    page = html.fromstring(write_report(read_runs([folder]), tmp_path / "r.html").read_text("utf-8"))
+    assert "2 runs were asked something else, and stand below" in page.text_content()
+    assert page.xpath("//header//p[starts-with(@class, 'finding')]")[0].text_content().count("few") == 0
+
+
+def test_a_run_with_doubts_has_no_first_rank(two_models: Path, tmp_path: Path) -> None:
+    """A quarter of its answers cannot be read; it is not significantly worse than the best one, and stands behind it."""
+    right = [NO_ANSWER if number % 2 else ANSWER for number in range(120)]
+    made = {
+        "unread": [INVALID if number % 4 < 1 else label for number, label in enumerate(right)],
+        "errs": [right[number + 1] if number % 25 < 7 else label for number, label in enumerate(right)],
+        "worst": [right[(number + 1) % 120] if number % 8 else label for number, label in enumerate(right)],
+    }
+    folder = labelled_runs(
+        two_models / "baseline-lexical", tmp_path / "runs", {name: {"nomiracl_de": of} for name, of in made.items()}
+    )
+    (overview,) = overviews(read_runs([folder]))
+    assert [(row.model, row.rank) for row in overview.rows] == [("errs", 1), ("unread", None), ("worst", 3)]
+    assert overview.rows[1].doubts.startswith("the run looks broken")
+
+
+def test_domains_have_their_mean_first_as_languages_have() -> None:
+    made = {f"mtragun_{domain}": share(n, 20) for n, domain in enumerate(("clapnq", "cloud", "fiqa", "govt"), 2)}
+    tasks = [task(name, {"clarification_rate": figure}) for name, figure in made.items()]
+    (overview,) = overviews([run("m", tasks)])
+    assert (overview.family, overview.parts, [*overview.languages]) == (
+        "mtragun",
+        "tasks",
+        ["clapnq", "cloud", "fiqa", "govt"],
+    )
+    (row,) = overview.rows
+    assert [each.value for each in row.headlines if each and each.metric == "clarification_rate"] == ["17.5 %"]
+
+
 @pytest.mark.parametrize("number", [13, 20, 64])
 def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number: int, tmp_path: Path) -> None:
     rates = {"balanced_error": (5, 40), "hallucination_rate": (1, 20), "error_rate": (4, 20)}
@@ -196,9 +239,9 @@ def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number
     path = write_report([run(name, [task("nomiracl_de", figures, "de")]) for name in names], tmp_path / "r.html")
     page, looks = html.fromstring(path.read_text("utf-8")), {}
     for model in page.xpath("//tr/th/*[contains(@class, 'model')]"):
-        (interval,) = model.xpath("./ancestor::tr//svg[contains(@class, 'interval')]")
-        of_name, of_dot = (each.xpath(".//use/@href") for each in (model, interval))
-        colours = {each.get("class").split()[1] for each in (model, interval)}
+        (dot,) = model.xpath("./ancestor::tr//svg[@class='interval']/g")
+        of_name, of_dot = (each.xpath(".//use/@href") for each in (model, dot))
+        colours = {each.get("class").split()[-1] for each in (model, dot)}
         looks[model.text_content()] = (*colours, *of_name)
         assert (of_name, len(colours)) == (of_dot, 1)
     styles = {name: marker_style(place) for place, name in enumerate(names)}

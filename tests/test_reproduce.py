@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.provenance import command_line
-from lm_eval_tasks.results.reproduce import Compared, render_script, reproduce
+from lm_eval_tasks.results.reproduce import commands_of, differences, read_recorded
 from tests.conftest import command, run
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
@@ -39,6 +40,10 @@ def copy_of_sample(folder: Path) -> Path:
 def results_below(folder: Path) -> tuple[Path, dict[str, Any]]:
     (file,) = folder.rglob("results_*.json")
     return file, json.loads(file.read_text("utf-8"))
+
+
+def differing(file: Path) -> list[str]:
+    return differences(read_recorded(file), file)
 
 
 def shell(line: str, cwd: Path) -> None:
@@ -86,9 +91,9 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
     assert main(["reproduce", str(file)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "# nomiracl_de, clapnq_rag, mfava_de"
-    (line,) = reproduce(file).commands
+    (line,), _ = commands_of(read_recorded(file))
     assert "\n".join(printed[1:]).startswith(line)
-    assert printed[-1].endswith(" same")
+    assert printed[-1] == "# Versions and files are the same here."
     shell(line, world)
     _, again = results_below(world / "reproduced")
     assert again["results"] == results["results"]
@@ -105,74 +110,58 @@ def test_the_printed_command_gives_the_same_numbers_from_the_same_sources(
     assert str(world) not in json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
 
 
-def test_what_differs_is_named_with_both_sums_and_what_is_missing_with_one_command(
+def test_what_differs_is_named_with_both_sums(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, _ = results_below(world / "out")
-    mirror = copy_of_sample(tmp_path / "mirror")
+    mirror = copy_of_sample(tmp_path / "my mirror")
     corpus = mirror / "miracl/nomiracl/data/german/corpus.jsonl.gz"
     before = hashlib.sha256(corpus.read_bytes()).hexdigest()
     shutil.copy(mirror / "miracl/nomiracl/data/french/corpus.jsonl.gz", corpus)
     after = hashlib.sha256(corpus.read_bytes()).hexdigest()
     (mirror / "miracl/nomiracl/data/german/topics/test.relevant.tsv").unlink()
     (mirror / "PrimeQA/clapnq_passages/passages.tsv").unlink()
-    monkeypatch.chdir(world)
-    assert main(["reproduce", str(file), "--mirror", str(mirror)]) == 1
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", str(file)]) == 1
     printed = capsys.readouterr().out
     what = "miracl/nomiracl@ecd08778d042 data/german/corpus.jsonl.gz"
-    sums = f"#             sha256 there: {before}\n#             sha256 here:  {after}\n"
-    assert f"# differs   {what}\n{sums}" in printed
-    assert "# not here  PrimeQA/clapnq_passages@main passages.tsv\n" in printed
-    assert "; 1 differs; 2 not here\n" in printed
-    assert printed.splitlines()[-1] == (
-        "# What is not here: lm-eval-grounded sources --fetch 'PrimeQA/clapnq_passages/passages.tsv' "
-        f"'miracl/nomiracl/data/german/topics/test.relevant.tsv' --into {mirror}"
-    )
-    found = reproduce(file, "clapnq_rag", str(mirror))
-    assert found.tasks == ["clapnq_rag"]
-    assert f'"mirror": "{mirror}"' in found.commands[0]
-    (line,) = reproduce(file, mirror=str(mirror)).commands
-    options = {"mirror": str(mirror), "top_k": 2, "detector_args": "threshold=0.5;spans=words", "seed": 42}
-    asked = shlex.quote(json.dumps({**options, "bm25_split": True}))
-    assert line.endswith(f"--metadata {asked} --output_path reproduced")
-    assert "--tasks" not in found.commands[0].split("--tasks clapnq_rag ")[0]  # in place of all that were typed
-    assert [one.name for one in found.compared if one.state != "same"] == ["PrimeQA/clapnq_passages@main passages.tsv"]
-    gone = reproduce(file, mirror=str(tmp_path / "nowhere"))
-    assert not gone.same
-    assert any("does not exist" in note for note in gone.notes)
+    assert f"# differs here: {what}: {before} there, {after} here\n" in printed
+    assert re.search(r"# differs here: PrimeQA/clapnq_passages@main passages\.tsv: \w+ there, nothing here\n", printed)
+    assert printed.count("# differs here: ") == 3
+    mirror.rename(tmp_path / "elsewhere")
+    monkeypatch.setenv("LM_EVAL_GROUNDED_MIRROR", "elsewhere")
+    assert main(["reproduce", str(file)]) == 1
+    missing = "# differs here: mirror: my mirror there, nothing here"
+    assert {*capsys.readouterr().out.splitlines()} == {*printed.splitlines(), missing}
+    for option, instead in (("--mirror", "LM_EVAL_GROUNDED_MIRROR"), ("--task", "--tasks")):
+        assert main(["reproduce", str(file), option, "x"]) == 2
+        assert instead in capsys.readouterr().err
 
 
 def test_another_version_is_a_difference(recorded: Recorded) -> None:
     results, write = recorded
     record = results["configs"]["mfava_de"]["metadata"]["provenance"]
-    results["config"]["detector"] = {**record["detector"], "options": {}}  # of a run that evaluates a detector
-    assert reproduce(write()).same
-    results["config"]["detector"]["version"] = record["detector"]["version"] = "0123"
+    assert differing(write()) == []
     record["versions"]["jieba"] = "0.1"
     record["calibration"]["sha256"] = "4567"
     results["lm_eval_version"] = "0.4.12"
-    different = {one.name.split("@")[0]: one.details for one in reproduce(write()).compared if one.state != "same"}
-    assert set(different) == {"jieba 0.1", "detector lexical", "calibration lexical.json", "lm_eval 0.4.12"}
-    assert different["lm_eval 0.4.12"][0] == "version there: 0.4.12"
+    different = {line.split("@")[0].split(":")[0]: line for line in differing(write())}
+    assert set(different) == {"jieba", "calibration lexical.json", "lm_eval"}
+    assert different["lm_eval"].startswith("lm_eval: 0.4.12 there, ")
 
 
-def test_what_a_command_line_leaves_to_a_file_a_group_or_the_environment(recorded: Recorded) -> None:
+def test_what_a_command_line_leaves_to_a_file_or_the_environment(recorded: Recorded) -> None:
     results, write = recorded
     for config in results["configs"].values():
         config["metadata"]["command_line"] = "lm_eval --config run.yaml --task a b -o out --limit=2"
-    results["group_subtasks"] = {"both": ["clapnq_rag", "mfava_de"], "half": ["nomiracl_de", "nomiracl_fr"]}
-    found = reproduce(write(), "both", "here")
-    assert found.tasks == ["clapnq_rag", "mfava_de"]
-    assert found.commands == ["lm_eval --config run.yaml --limit=2 --tasks both --output_path reproduced"]
-    assert [note.partition(" ")[0] for note in found.notes[:2]] == ["The", "Write"]  # the file; the mirror into it
-    for config in results["configs"].values():
-        for name in ("mirror", "metadata"):
-            config["metadata"].pop(name, None)
-        config["metadata"]["provenance"]["read_from"] = "sample"
-    (line,) = reproduce(write()).commands
-    assert line == (
-        "LM_EVAL_GROUNDED_MIRROR=sample lm_eval --config run.yaml --task a b --limit=2 --output_path reproduced"
-    )
+    (line,), notes = commands_of(read_recorded(write()))
+    assert line == "lm_eval --config run.yaml --task a b --limit=2 --output_path reproduced"
+    assert notes == ["The command reads other settings from the file behind --config, whose content is not recorded."]
+    for read_from, place in (("sample", "sample"), ("mirror", "DIR")):
+        for config in results["configs"].values():
+            config["metadata"].pop("mirror", None)
+            config["metadata"]["provenance"]["read_from"] = read_from
+        assert commands_of(read_recorded(write()))[0] == [f"LM_EVAL_GROUNDED_MIRROR={place} {line}"]
 
 
 @pytest.mark.slow("a run over the real files")
@@ -184,12 +173,10 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     records = json.dumps([config["metadata"]["provenance"] for config in results["configs"].values()])
     assert hub not in records
     assert "NaN" not in records
-    found = reproduce(file)
-    assert found.same, render_script(found)
-    assert f'"mirror": "{hub}"' in found.commands[0]
-    assert "the corpus holds 5,494 of 178,891 passages" in found.notes[-1]
-    elsewhere = reproduce(file, mirror=MINIATURE)
-    assert {one.state for one in elsewhere.compared if "@" in one.name and "/" in one.name} == {"differs"}
+    assert differing(file) == []
+    (line,), _ = commands_of(read_recorded(file))
+    assert f'"mirror": "{hub}"' in line
+    assert "the corpus holds 5,494 of 178,891 passages" in records
 
 
 def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,9 +188,9 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     shell("lm-eval-grounded score predicted --detector_args 'threshold=0.4;spans=words' -o scored", tmp_path)
     file, results = results_below(tmp_path / "scored")
-    found = reproduce(file)
-    assert found.same, render_script(found)
-    assert found.commands == [
+    assert differing(file) == []
+    commands, _ = commands_of(read_recorded(file))
+    assert commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
         f"""--predict_only --metadata '{{"mirror": "{MINIATURE}", "top_k": 2}}' --output_path reproduced""",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
@@ -215,15 +202,15 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     assert (record["run"]["limit"], record["retrieval"]["passages_given"]) == (4, 2)
     assert [entry["option"] for entry in record["local_files"]] == ["samples"]
-    for line in found.commands:
+    for line in commands:
         shell(line, tmp_path)
     scored = sorted((tmp_path / "reproduced").rglob("results_*.json"))[-1]
     again = json.loads(scored.read_text("utf-8"))
     assert again["results"] == results["results"]
-    once_more = reproduce(scored)  # scored in place: the samples of the first step are beside it
-    assert [line.split()[:2] for line in once_more.commands] == [["lm_eval", "--model"], ["lm-eval-grounded", "score"]]
+    once_more, _ = commands_of(read_recorded(scored))  # scored in place: the samples of the first step are beside it
+    assert [line.split()[:2] for line in once_more] == [["lm_eval", "--model"], ["lm-eval-grounded", "score"]]
     predicted, _ = results_below(tmp_path / "predicted")
-    assert reproduce(predicted).commands == found.commands[:1]
+    assert commands_of(read_recorded(predicted))[0] == commands[:1]
 
 
 def test_replayed_answers_are_files_too(recorded: Recorded, tmp_path: Path) -> None:
@@ -233,12 +220,12 @@ def test_replayed_answers_are_files_too(recorded: Recorded, tmp_path: Path) -> N
     (answers / "a.jsonl").write_text("{}")
     entry = {"option": "path", "name": "a.jsonl", "sha256": hashlib.sha256(b"{}").hexdigest()}
     results["config"] |= {"model": "replay", "model_args": {"path": str(answers)}, "answers_from": [entry]}
-    assert reproduce(write()).same
-    assert Compared("same", "path: a.jsonl") in reproduce(write()).compared
+    assert differing(write()) == []
     (answers / "a.jsonl").write_text("{}\n")
-    assert [one.name for one in reproduce(write()).compared if one.state == "differs"] == ["path: a.jsonl"]
+    changed = hashlib.sha256(b"{}\n").hexdigest()
+    assert differing(write()) == [f"path: a.jsonl: {entry['sha256']} there, {changed} here"]
     shutil.rmtree(answers)
-    assert [one.name for one in reproduce(write()).compared if one.state == "not here"] == ["path: a.jsonl"]
+    assert differing(write()) == [f"path: a.jsonl: {entry['sha256']} there, nothing here"]
 
 
 FOREIGN = "x\n touch canary; $(touch canary) `touch canary` '; touch canary; ' \x1b]0;title\x07\u202e\x9b"
@@ -296,11 +283,8 @@ def with_metadata(task: str, **metadata: Any) -> str:
     ("content", "said"),
     [
         ("[" * 100_000, "is no results file, or a damaged one"),
-        (with_metadata("hellaswag"), "has no results of lm-eval-grounded: its tasks are hellaswag"),
-        (
-            with_metadata("mfava_de", provenance={"failed": "ZeroDivisionError()"}),
-            "could not be written down then: ZeroDivisionError()",
-        ),
+        (with_metadata("hellaswag"), "does not say where the numbers of its tasks (hellaswag) come from"),
+        (with_metadata("mfava_de", provenance={"failed": "ZeroDivisionError()"}), "of its tasks (mfava_de) come from"),
     ],
 )
 def test_a_file_that_is_none_of_ours_is_said_in_a_line(
@@ -314,14 +298,9 @@ def test_a_file_that_is_none_of_ours_is_said_in_a_line(
     assert error.count("\n") == 1
 
 
-def test_a_missing_file_and_an_unknown_task(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, _ = results_below(world / "out")
-    for arguments, said in (
-        ([str(world / "none.json")], "there is no such file"),
-        ([str(file), "--task", "clapnq_gold"], "has no task clapnq_gold; it has "),
-    ):
-        assert main(["reproduce", *arguments]) == 2
-        assert said in capsys.readouterr().err
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", str(tmp_path / "none.json")]) == 2
+    assert "there is no such file" in capsys.readouterr().err
 
 
 KEYS = "pretrained=x,api_key=%s,pad_token=<pad>,max_gen_toks=3"
@@ -351,16 +330,11 @@ def test_a_run_writes_down_its_command_line_without_secrets(
         assert command_line() is None
 
 
-def test_a_run_that_a_program_started_has_no_command_and_other_tasks_and_a_models_commit_are_said(
-    recorded: Recorded,
-) -> None:
+def test_a_run_that_a_program_started_has_no_command_and_a_models_commit_is_said(recorded: Recorded) -> None:
     results, write = recorded
     for config in results["configs"].values():
         del config["metadata"]["command_line"]
-    results["configs"]["hellaswag"] = {"metadata": {"version": 1.0}}
-    results["n-samples"] = {"hellaswag": {}, **results["n-samples"]}
     results["config"] |= {"model_sha": "c0ffee"}
-    found = reproduce(write())
-    assert (found.commands, found.same, {one.state for one in found.compared}) == ([], False, {"same"})
-    for note, said in zip(found.notes, ("a program started it", "hellaswag", "revision=c0ffee"), strict=False):
-        assert said in note
+    commands, notes = commands_of(read_recorded(write()))
+    assert (commands, differing(write())) == ([], [])
+    assert ["a program started it" in notes[0], "revision=c0ffee" in notes[1], len(notes)] == [True, True, 2]

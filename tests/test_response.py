@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from custom_metrics.reading.reasoning import with_opening
 from custom_metrics.reading.response import final_answer
 from tests.growth import exponent
 
@@ -75,9 +76,94 @@ def test_the_answer_is_what_remains(response: object, answer: str) -> None:
     assert got == answer
 
 
+YES = "Yes, answer is present"
+REASONING = [
+    ("gemma 4", f"<|channel>thought\nI don't know.\n<channel|>{YES}<turn|>", YES),
+    ("gemma 4, cut", "<|channel>thought\nPassage 1 says", ""),
+    (
+        "harmony, JSON",
+        "<|channel|>analysis<|message|>No<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>"
+        f'{{"answer": "{YES}"}}<|return|>',
+        YES,
+    ),
+    (
+        "harmony, a call and no answer",
+        '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": 1}<|call|>',
+        "",
+    ),
+    ("harmony, tokens removed", f"analysisPassage 2 has it.assistantfinal\n\n{YES}", YES),
+    ("harmony, tokens removed, lower case", "analysiswe check.assistantfinalparis", "paris"),
+    ("harmony, tokens removed, JSON", f'analysisHm.assistantfinaljson{{"answer": "{YES}"}}', YES),
+    ("harmony, tokens removed, cut", "analysiswe need to decide. Passage 2", ""),
+    ("harmony, tokens removed, Cyrillic", "analysis\u041d\u0443\u0436\u043d\u043e", ""),
+    ("harmony, tokens as blanks", f"analysis We check. assistant final {YES}", YES),
+    ("solar", f"<|think|>I don't know.<|end|><|begin|>assistant<|content|>{YES}<|end|>", YES),
+    ("solar, cut", "<|think|>I don't know yet", ""),
+    ("apertus", f"<|inner_prefix|>I don't know.<|inner_suffix|>{YES}<|assistant_end|>", YES),
+    ("command a", f"<|START_THINKING|>No<|END_THINKING|><|START_RESPONSE|>{YES}<|END_RESPONSE|>", YES),
+    ("openthinker", f"<|begin_of_thought|>No<|end_of_thought|><|begin_of_solution|>{YES}<|end_of_solution|>", YES),
+    ("seed-oss", f"<seed:think><seed:cot_budget_reflect>0</seed:cot_budget_reflect>No</seed:think>{YES}", YES),
+    ("s1", f"<|im_start|>think\nNo<|im_start|>answer\n{YES}", YES),
+    ("granite", f"Here is my thought process:\nI don't know.\n\nHere is my response:\n{YES}", YES),
+    ("granite, cut", "Here is my thought process:\nI don't know.", ""),
+    ("apriel", f"Here are my reasoning steps:\nNo.\n[BEGIN FINAL RESPONSE]\n{YES}\n[END FINAL RESPONSE]\n<|end|>", YES),
+    ("hunyuan", f"<think>\nNo\n</think>\n<answer>\n{YES}\n</answer>", YES),
+    ("claude", f"<antml_thinking>No</antml_thinking>{YES}", YES),
+    ("with attributes", f'<think duration="3">No</think>{YES}', YES),
+    ("escaped", f"&lt;think&gt;No&lt;/think&gt;{YES}", YES),
+    ("open webui", f'<details type="reasoning" done="true">\n<summary>Thought</summary>\n> No\n</details>\n{YES}', YES),
+    ("dify", f'<details style="color:gray" open> <summary> Thinking... </summary>\nNo\n</details>{YES}', YES),
+    ("librechat", f":::thinking\nNo\n:::\n\n{YES}", YES),
+    ("ollama", f"Thinking...\nNo\n...done thinking.\n\n{YES}", YES),
+    ("poe", f"*Thinking...*\n\n> No\n> \n> Hm\n\n{YES}", YES),
+    ("aloud, cut", "Okay, so the user asks when. Let me go through the contexts. Context 1 is no help. It says", ""),
+    ("aloud in Chinese, cut", "好的，用户问灯塔是什么时候建的。第一段讲的是渡轮，第二段", ""),
+]
+ORDINARY = (
+    "Okay, so the user asks when it was built. It was built in 1850.",
+    f"Okay, let me check.\n\n{YES}",
+    "Analysis of the passages shows that it was built in 1850",
+    "analysis of the text gives 1850",
+    "The question asks when it was built. Passage 2 says",
+    "<details><summary>More</summary>1850</details>",
+    "The manual has <details> and :::thinking in it",
+    "Write <reason for leaving> in the field",
+    "Here is my response: 1850",
+    "First, the tower was built in 1850",
+)
+
+
+@pytest.mark.parametrize(("response", "answer"), [case[1:] for case in REASONING], ids=[case[0] for case in REASONING])
+def test_the_answer_is_behind_the_marks_of_reasoning(response: str, answer: str) -> None:
+    assert final_answer(response) == answer
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_words_that_only_look_like_marks_are_the_answer(text: str) -> None:
+    assert final_answer(text) == text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "response", "answer"),
+    [
+        ("Who?<|im_start|>assistant\n<think>\n", "Passage 1 is about ferries.", ""),
+        ("Who?<|im_start|>assistant\n<think>\n", f"Hm.</think>{YES}", YES),
+        ("Who?<|im_start|>assistant\n<think>\n\n</think>\n\n", YES, YES),
+        ("Who?\nHere are my reasoning steps:\n", "Passage 1 is about ferries.", ""),
+        ("<|assistant|>[THINK]", "Passage 1 is", ""),  # special tokens: what closed them may have been left out
+        ("<|assistant|>[THINK]", "Passage 1 has it.", "Passage 1 has it."),
+        ("<|start|>assistant<|channel|>analysis<|message|>", f"Hm.assistantfinal{YES}", YES),
+        ("What does <think> mean?", "A tag", "A tag"),
+        (["no text"], "Paris", "Paris"),
+    ],
+)
+def test_a_thought_that_the_prompt_opened_has_to_be_closed(prompt: object, response: str, answer: str) -> None:
+    assert final_answer(with_opening(prompt, response)) == answer
+
+
 @given(st.text(max_size=400))
 def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
-    if not set("<[◁:\n{`\x1b\x9b") & set(text):
+    if not set("<[◁:\n{`\x1b\x9b&") & set(text):
         assert final_answer(text) == text
 
 
@@ -96,6 +182,13 @@ def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
         "</s>",
         "<pad> ",
         "\n \n",
+        "<|channel>thought",
+        "<details type=reasoning>",
+        "assistantfinal",
+        "&lt;think&gt;",
+        "so ",
+        "嗯",
+        "analysis assistant ",
     ],
 )
 @pytest.mark.slow("texts that are long enough to take measurable time")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import pickle
 import re
@@ -21,6 +20,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands.score import in_file_order
 from lm_eval_tasks.harness import harness_results
 from lm_eval_tasks.harness.harness_results import OrderedKey
+from lm_eval_tasks.nomiracl.dataset import load
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
 from tests.miniature import MINIATURE
@@ -303,17 +303,17 @@ def test_stored_answers_keep_the_name_of_their_model(
     assert name_of("replay", model_args) == name
 
 
-def test_no_model_without_weights_is_said_to_lack_a_chat_template(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("model", "warned"), [("replay", False), ("dummy", True)])
+def test_no_model_without_weights_is_said_to_lack_a_chat_template(
+    model: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The harness says it of every model whose options hold "chat" or "inst", such as the path of a replay."""
-
-    def simple_evaluate(model: str, text: str) -> None:
-        logging.getLogger("lm_eval.evaluator").warning(text)
-
-    warning = "pretrained=None appears to be an\n instruct or chat variant but chat template is not\n applied."
-    for model in ("replay", "grounded-baseline", "hf"):
-        simple_evaluate(model, warning)
-        simple_evaluate(model, "other")
-    assert [record.getMessage() for record in caplog.records] == ["other", "other", warning, "other"]
+    docs = load("de", mirror=MINIATURE)["evaluation"]
+    stored = tmp_path / "chat.jsonl"
+    stored.write_text("".join(f"{json.dumps({'query_id': doc['query_id'], 'response': 'Ja'})}\n" for doc in docs))
+    evaluate(["nomiracl_de"], model, f"path={stored}", metadata={"mirror": MINIATURE}, limit=1)
+    said = [" ".join(record.getMessage().split()) for record in caplog.records]
+    assert any("chat template is not applied" in line for line in said) is warned
 
 
 def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) -> None:

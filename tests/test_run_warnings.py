@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from lm_eval.models.dummy import DummyLM
 
+import lm_eval_grounded as g
 from custom_metrics.broken_run import Prompting, copy_warning, faults, unread_warning
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.doubts import read_answers, signs_of
 from lm_eval_tasks.runs import read_runs
-from tests.logged_runs import generate
+from tests.conftest import results_of
+from tests.logged_runs import files_of, generate, in_this_process
+from tests.logged_runs import lines as rows_of
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -38,7 +41,7 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
     total = got["results"][task]["sample_len"]
     (line,) = lines(caplog)
     assert line == (  # no word of a prompt: a baseline reads none
-        f"{task}: {total} of {total} replies are not the given answer with tags, and count as if nothing were flagged, so "
+        f"{task}: {total} of {total} replies are not the given answer with tags, and count as wrong, so "
         "the figures say nothing of a detector; this task wants a detector (--model hallucination-detector)"
     )
 
@@ -182,3 +185,40 @@ def test_a_handful_of_questions_is_said(
     got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE, **options)
     total = got["n-samples"][task]["original"]
     assert lines(caplog) == ([line.format(total=total)] if line else [])
+
+
+THOUGHT = "The user asks about a tower. Passage 2 names one, so the answer should be: yes, answer is present"
+SAID = "Yes, answer is present"
+OPENED, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
+READ_BY = {"nomiracl_de": "robust", "clapnq_gold": "answer"}  # task to filter
+
+
+@pytest.mark.slow("three runs of two tasks, and a comparison")
+def test_a_thought_that_the_prompt_opens_and_nothing_closes_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a chat template whose generation prompt opens a thought, and in one that closes it, too."""
+    runs = {}
+    for opening, reply in ((OPENED, THOUGHT), (OPENED, f"{THOUGHT}\n</think>{SAID}"), (CLOSED, SAID)):
+        monkeypatch.setattr(DummyLM, "apply_chat_template", lambda self, turns, **_: turns[-1]["content"] + opening)  # noqa: B023
+        monkeypatch.setattr(DummyLM, "generate_until", lambda self, requests, **_: [reply] * len(requests))  # noqa: B023
+        unfinished, folder = reply == THOUGHT, tmp_path / str(len(runs))
+        in_this_process([*READ_BY], "dummy", "", folder, apply_chat_template=True)
+        runs[opening, reply], results = files_of(folder), results_of(folder)
+        for task, filter_name in READ_BY.items():
+            number = results["n-samples"][task]["effective"]
+            (logged,) = {row["resps"][0][0] for path in folder.rglob(f"samples_{task}_*") for row in rows_of(path)}
+            assert logged == (OPENED if unfinished else "") + reply
+            figure = results["results"][task][f"balanced_error,{filter_name}"]
+            assert figure == (1.0 if unfinished else 0.5)  # else each question is said to have an answer
+            noted = results["configs"][task]["metadata"].get("answers_without_statement")
+            assert noted == ({"unfinished": number} if unfinished else None)
+            warned = [line for line in lines(caplog) if line.startswith(f"{task}: this run looks broken")]
+            assert len(warned) == unfinished
+            assert not warned or f"({number} in an unfinished thought)" in warned[0]
+            assert not warned or ("turn thinking off" in warned[0] and "not tuned" not in warned[0])
+        caplog.clear()
+    thinking, finished, _ = runs.values()
+    verdicts = "\n".join(g.compare(thinking, finished).verdicts)
+    assert "its run looks broken: 8 of 8 answers are Invalid, 8 in an unfinished thought" in verdicts
+    assert "its run looks broken: 32 of 32 answers are no answers, 32 in an unfinished thought" in verdicts

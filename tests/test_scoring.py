@@ -72,11 +72,11 @@ def test_a_group_is_scored_as_a_group(tmp_path: Path) -> None:
     results = json.loads(written.read_text("utf-8"))
     assert len(results["results"]) == 31
     group = results["groups"]["mfava"]
-    values = [r["estimated_rate,answer"] for task, r in results["results"].items() if task != "mfava"]
+    values = [r["detected_rate,answer"] for task, r in results["results"].items() if task != "mfava"]
     assert len(values) == 30
     assert min(values) > 0
-    assert group["estimated_rate,answer"] == pytest.approx(sum(values) / 30)
-    assert group["estimated_rate_stderr,answer"] > 0
+    assert group["detected_rate,answer"] == pytest.approx(sum(values) / 30)
+    assert group["detected_rate_stderr,answer"] > 0
     assert results["n-samples"]["mfava_de"] == {"original": 9, "effective": 2}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import shlex
 import sys
 import traceback
@@ -16,24 +17,27 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from custom_metrics.usage import secrets
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.secrets import BLANK, blank
+from custom_metrics.usage.secrets import BLANK, blank, blank_text, masked
 from detector_plugin import filters, processes
 from detector_plugin.filters import given_options, shared_detector, text_of_options
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import command_names, main
 from lm_eval_tasks.data.provenance import strict_json
 from lm_eval_tasks.models.detector import HallucinationDetector
-from lm_eval_tasks.results.leaderboard.entry import entry_of
 from lm_eval_tasks.results.logs import detect_log
 from lm_eval_tasks.runs import labels, read_runs, results_file
+from lm_eval_tasks.runs.run import settings_of_run
 from tests.changed_runs import change_results, change_samples
 from tests.chat_endpoint import Endpoint
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
 from tests.logged_runs import copied, files_of, in_this_process, lines
 from tests.miniature import MINIATURE
+from tests.test_marking_page import content_of
 
+PACKAGE = Path(secrets.__file__).parent
 Row = dict[str, Any]
 
 TOKEN = "hf_" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv"
@@ -54,7 +58,8 @@ LONG = "0123456789abcdef0123456789abcdef"
     "name",
     "token api_key apikey key secret password passwd pwd auth authorization bearer access_token hf_token use_auth_token "
     "openai_api_key OPENAI_API_KEY apiKey APIKey x-api-key X-Auth-Token client_secret aws_secret_access_key api_key_2 "
-    "credentials X-Gateway-Token Ocp-Apim-Subscription-Key cookie api_keys huggingface_token".split(),
+    "credentials X-Gateway-Token Ocp-Apim-Subscription-Key cookie api_keys huggingface_token PGPASSWORD pass pat jwt "
+    "db_pass MYSQL_PWD SSHPASS github_pat dbpassword NGC_APIKEY".split(),
 )
 def test_values_of_these_names_are_secrets_however_short(name: str) -> None:
     assert blank({name: "abc"}) == {name: BLANK}
@@ -72,7 +77,8 @@ def test_values_of_these_names_are_secrets_however_short(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     "max_tokens tokenizer num_tokens eos_token pad_token pad_token_id until keyword cache_key token_limit add_bos_token "
-    "tokenized_requests tokenizer_backend api_key_env api_key_file monkey author sort_key secretary".split(),
+    "tokenized_requests tokenizer_backend api_key_env api_key_file monkey author sort_key secretary bypass path pattern "
+    "first_pass_rate compass".split(),
 )
 def test_values_of_other_names_stay(name: str) -> None:
     for setting in ({name: "abc"}, f"a=b,{name}=abc", f"{name}: abc", f"cmd --{name} abc", [f"--{name}", "abc"]):
@@ -129,6 +135,26 @@ def test_secrets_by_their_form_and_in_text(text: str, shown: str | None) -> None
     assert blank(blank(text)) == blank(text)
 
 
+FORMS = [line.split("\t") for line in (PACKAGE / "secrets.tsv").read_text("utf-8").splitlines()[1:]]
+
+
+@pytest.mark.parametrize(("name", "example"), [(name, example) for name, _, example, _ in FORMS])
+def test_every_form_of_the_table_is_a_secret_in_any_text(name: str, example: str) -> None:
+    """A bar in the example stands behind the prefix, so that no scanner takes it for a key."""
+    prefix, _, rest = example.partition("|")
+    stays = prefix if prefix.startswith("https:") or name == "Bearer" else ""
+    for before, behind in (("", ""), ("Use ", ", or"), ('{"x": "', '"}'), ("(", ")\n")):
+        text, shown = before + prefix + rest + behind, before + stays + BLANK + behind
+        assert (blank(text), blank(shown)) == (shown, shown)
+        hidden, (_, moved) = masked(text), blank_text(text)
+        assert (
+            hidden == before + stays + re.sub(r"\S", "x", text[len(before + stays) : len(text) - len(behind)]) + behind
+        )
+        assert [moved(0), moved(len(text))] == [0, len(shown)]
+    if name != "Private key":
+        assert blank(f"The prefix {prefix} is no key.") == f"The prefix {prefix} is no key."
+
+
 @pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("before", ["", "token=", '{"a":"', "http://"])
 @pytest.mark.parametrize(
@@ -155,7 +181,7 @@ def test_secrets_by_their_form_and_in_text(text: str, shown: str | None) -> None
             "-----BEGIN PRIVATE KEY-----",
             "Bearer ",
         ),
-        *("[1,", "&key=a", "token=a ", "token   ", "\\", "key=$", "@"),
+        *("[1,", "&key=a", "token=a ", "token   ", "\\", "key=$", "@", "fw_", "SG.aaaaaaaaaaaaaaaa", "pa-", "1:AA"),
     ],
 )
 @pytest.mark.slow("texts that are long enough to take measurable time")
@@ -179,11 +205,7 @@ def test_runs_that_differ_in_the_key_alone_are_the_same(closed_book: Path, tmp_p
 
     first, second = read_runs([keyed("k1"), keyed("k2")])
     assert labels([first, second]) == ["sample/closed-book (k1)", "sample/closed-book (k2)"]  # the folders' names
-    one, other = (entry_of(run, ".") for run in (first, second))
-    assert (one.made, [task.conditions for task in one.tasks]) == (
-        other.made,
-        [task.conditions for task in other.tasks],
-    )
+    assert settings_of_run(first) == settings_of_run(second)
     names = {HallucinationDetector.results_name(f"detector=a/b,base_url=http://u:{key}@h") for key in ("k1", "k2")}
     assert len(names) == 1
     stores = {StoredDetector(shared_detector("flag-all"), tmp_path / "x", {"api_key": key})._key("a") for key in "ab"}
@@ -208,7 +230,7 @@ def test_a_record_holds_no_secret() -> None:
 def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(UsageError(f"http://u:{PASSWORD}@h: no answer")) == f"http://{BLANK}@h: no answer"
     with pytest.raises(SystemExit):
-        main(["path", "--api_key", KEY, f"--token={IN_HEADER}"])
+        main(["sources", "--api_key", KEY, f"--token={IN_HEADER}"])
     assert capsys.readouterr().err.endswith(f"unrecognized arguments: --api_key {BLANK} --token={BLANK}\n")
     try:
         raise RuntimeError(f"Max retries exceeded with url: /v1?api_key={IN_ADDRESS} (Caused by x)")
@@ -232,6 +254,33 @@ def test_processes_that_share_a_log_know_the_keys(url: str, tmp_path: Path, monk
     detect_log(log, tmp_path / "out.jsonl", "llm", detector_args(url), workers=2)
     assert len(Endpoint.asked) == 1
     assert lines(tmp_path / "out.jsonl")[0]["spans"] == [[14, 17, "entity", 1.0]]
+
+
+def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {
+            "id": f"{KEY}{number}",
+            "question": f"Welcher? {TOKEN}",
+            "answer": f"Der Schlüssel {number} ist {TOKEN}, {KEY}.",
+            "reference": f"Der Schlüssel ist rot; password={IN_ADDRESS} {number}",
+            "language": "de",
+        }
+        for number in range(12)
+    ]
+    log = write_lines(tmp_path / "log.jsonl", rows)
+    run = detect_log(log, tmp_path / "out.jsonl", "lexical", "").parent
+    assert len({row["doc"]["query_id"] for path in run.glob("samples_*") for row in lines(path)}) == 12
+    assert main(["mark", str(run), "-o", str(tmp_path / "marking")]) == 0
+    assert main(["report", str(run), "-o", str(tmp_path / "marking" / "report.html")]) == 0
+    assert not any(found_in(path.read_bytes()) for path in (tmp_path / "marking").iterdir())
+    items = content_of((tmp_path / "marking" / "marking.html").read_text("utf-8"))["items"]
+    assert {len(item["line"]["answer"]) for item in items} == {*map(len, (row["answer"] for row in rows))}
+    marked = [{**item["line"], "annotator": "a", "spans": [], "seconds": 1.0} for item in items]
+    marks = write_lines(tmp_path / "marks.jsonl", marked)
+    assert main(["score", str(run), "--marks", str(marks), "-o", str(tmp_path / "scored")]) == 0
+    assert "marked_rate" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------------------ every command
@@ -316,24 +365,18 @@ def test_no_command_shows_or_writes_a_secret(
     replies, articles = (
         Path(__file__).parent / "data" / "making" / f"{name}.jsonl" for name in ("replies", "articles")
     )
-    in_this_process(
-        ["mfava_make_queries_de"], "replay", f"path={replies}", given / "made", metadata={"articles": str(articles)}
-    )
+    of_articles = {"articles": str(articles), "language": "de"}
+    in_this_process(["mfava_make_queries"], "replay", f"path={replies}", given / "made", metadata=of_articles)
     made = planted(files_of(given / "made"), given / "questions")
     marked = write_lines(given / "marked.jsonl", facts(24, annotations="real"))
     rows = [{"answer": "Die Katze ist rot", "reference": "Die Katze ist blau.", "language": "de"}]
     log = write_lines(given / "log.jsonl", rows * 3)
-    rated = [
-        write_lines(given / f"{name}.jsonl", [{"id": f"q{n}", "rating": n % 3} for n in range(6)]) for name in "ab"
-    ]
     reads = ["--detector", "llm", "--detector_args", detector_args(url)]
     options = {"mirror": MINIATURE, "detector": "llm", "detector_args": json.loads(detector_args(url))}
     asked = ["--metadata", json.dumps(options)]
     model = f"model=x,token={TOKEN},api_key={KEY},base_url=https://me:{PASSWORD}@127.0.0.1:1/v1"
     calls: dict[str, list[tuple[int, list[Any]]]] = {
         "abstention": [(0, ["I do not know.", "--language", "en"])],
-        "agreement": [(0, rated)],
-        "arena": [(2, [f"llm,model=x,api_key={KEY}", "--tasks", "mushroom_de", "--mirror", MINIATURE, "-o", "arena"])],
         "calibrate": [(0, [marked, *reads, "-o", "c.json"]), (2, [tagged, "-o", "d.json"])],
         "check": [
             (0, ["--model", "local-chat-completions", "--model_args", model, "--tasks", "mfava_de", *asked]),
@@ -352,20 +395,17 @@ def test_no_command_shows_or_writes_a_secret(
             (2, ["--input", log, "-o", "failed.jsonl", "--detector", "llm", "--detector_args", f"api_key={KEY}"]),
         ],
         "export": [
-            *((0, ["figures", lexical, tagged, "-o", f"figures.{form}"]) for form in ("csv", "json")),
-            (0, ["model-card", tagged, "-o", "card.md"]),
             (0, ["tasks", tagged, "-o", "separated"]),
             (0, ["clapnq", "--split", "dev", "--mirror", MINIATURE, "-o", "dev.jsonl"]),
         ],
-        "leaderboard": [(0, [given / "runs", "-o", "site", "--reports"])],
         "make": [(0, ["collect", made, "-o", "questions.jsonl"])],
         "mark": [(0, [tagged, "--tasks", "mfava_de", "-o", "marking"])],
-        "path": [(0, [])],
         "report": [
             (0, [lexical, answer, tagged, "-o", "report.html"]),
             (0, [tagged, "--format", "markdown", "-o", "report.md"]),
+            (0, [given / "runs", "-o", "site"]),
         ],
-        "reproduce": [(1, [results_in(tagged)])],
+        "reproduce": [(0, [results_in(tagged)])],
         "retrieve": [(0, ["--retriever", "bm25", "--split", "dev", "--mirror", MINIATURE, "-o", "run.tsv"])],
         "score": [(0, [untagged, "-o", "scored", *reads])],
         "sources": [(0, ["--mirror", MINIATURE])],
@@ -381,7 +421,7 @@ def test_no_command_shows_or_writes_a_secret(
             for text in (said.out, said.err, caplog.text):
                 assert not found_in(text.encode()), f"{name} {call}: {text}"
             read = [place for place in call if isinstance(place, Path) and [*place.glob("**/results_*.json")]]
-            if name in ("report", "leaderboard", "export"):
+            if name in ("report", "export"):
                 assert [caplog.text.count(f"{file} holds what looks like a key") for file in map(results_in, read)] == [
                     1
                 ] * len(read)

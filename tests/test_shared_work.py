@@ -155,7 +155,5 @@ def test_a_worker_that_fails(predicted: Path, tmp_path: Path, llama_classifier: 
     folder = copied(predicted, tmp_path / "run")
     with pytest.raises(UnusableDetector, match="treshold"):
         score(folder, "lexical", {"treshold": 1}, workers=2)
-    with pytest.raises(UnusableDetector, match="engine=vllm"):
-        score(folder, str(llama_classifier), {"engine": "vllm"}, workers=2)
     with pytest.raises(UsageError, match="0 workers"):
         score(folder, workers=0)

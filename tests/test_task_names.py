@@ -42,6 +42,13 @@ def test_every_code_and_english_name_of_a_language_is_understood() -> None:
                 assert hint([written_out]) == f"; did you mean {task.name}?", written_out
 
 
+def test_a_task_that_went_says_what_to_use_instead() -> None:
+    for pattern, name in zip(
+        catalogue.GONE, ("clapnq_rag_hybrid_gpt", "faithbench", "mfava_translate_de"), strict=True
+    ):
+        assert hint([name]) == f"; {name} is gone: {catalogue.GONE[pattern]}"
+
+
 def test_other_names_are_nobodys() -> None:
     for name in ("mmlu_foo", "hellaswg", "arc_easy", "musr", "", "*", "memory"):
         assert hint([name]) == ""

@@ -18,7 +18,7 @@ from tests.miniature import MINIATURE
 
 PARSERS = ("strict", "robust")
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
-CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run", "_hybrid")
+CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run")
 
 Harness = Callable[..., dict[str, Any]]
 
@@ -37,16 +37,26 @@ def test_the_harness_knows_every_task_and_group() -> None:
         *(f"mfava_{language}" for language in MFAVA),
         *(f"mfava_detection_{language}_gold{variant}" for language in GOLD for variant in VARIANTS),
         *(f"mfava_detection_{language}_silver{variant}" for language in SILVER for variant in VARIANTS),
-        *(f"mfava_make_{step}_{language}" for step in MAKING for language in ("en", *MFAVA)),
-        *(f"mfava_translate_{language}" for language in ("en", *MFAVA)),
+        *(f"mfava_make_{step}" for step in MAKING),
+        "mfava_translate",
         *(f"mushroom_{language}" for language in MUSHROOM),
         *(f"memerag{judge}_{language}" for judge in ("", "_judge") for language in MEMERAG),
         *(f"mtragun_{domain}" for domain in ("clapnq", "cloud", "fiqa", "govt")),
-        *("ragtruth_qa", "ragtruth_summary", "ragtruth_data2txt", "faithbench"),
+        *("mtrag_ratings", "mtrag_ratings_judge"),
+        *(f"ragtruth{judge}_{part}" for judge in ("", "_judge") for part in ("qa", "summary", "data2txt")),
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
-        *("memerag", "memerag_judge", "mtragun", "ragtruth", "clapnq", "nomiracl_lite", "grounded_lite"),
+        *(
+            "memerag",
+            "memerag_judge",
+            "mtragun",
+            "ragtruth",
+            "ragtruth_judge",
+            "clapnq",
+            "nomiracl_lite",
+            "grounded_lite",
+        ),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 
@@ -115,9 +125,10 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
     """The README's recipe, word for word."""
     readme = Path(nomiracl.__file__).with_name("README.md").read_text("utf-8")
     recipe = readme.split("```yaml\n")[1].split("```")[0]
-    assert "include: BASE" in recipe
-    base = Path(nomiracl.__file__).with_name("_nomiracl_base")
-    (tmp_path / "mine.yaml").write_text(recipe.replace("BASE", str(base)), "utf-8")
+    base = "FOLDER/nomiracl/_nomiracl_base"
+    assert f"include: {base}" in recipe
+    ours = Path(nomiracl.__file__).with_name("_nomiracl_base")
+    (tmp_path / "mine.yaml").write_text(recipe.replace(base, str(ours)), "utf-8")
     task = yaml.safe_load(recipe)["task"]
     results = harness(
         [task], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, include_path=[str(tmp_path)]

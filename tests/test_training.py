@@ -63,7 +63,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def train(base: Path, data: Path | str, output: Path, options: str) -> int:
     """Run the command in this process."""
-    command = ["train", "--detector", "transformers", "--base", str(base), "--data", str(data), "-o", str(output)]
+    command = ["train", "--base", str(base), "--data", str(data), "-o", str(output)]
     return main([*command, "--mirror", MINIATURE, "--disable_tqdm", "true", *options.split()])
 
 
@@ -98,7 +98,7 @@ def test_twenty_documents_are_learned_by_heart(
     data = write_lines(tmp_path / "facts.jsonl", facts())
     options = f"{BY_HEART} --per_device_train_batch_size 5 --attention {attention} --labels {labels}"
     assert train(bases[kind], data, tmp_path / "d", options) == 0
-    detector = TransformersDetector(str(tmp_path / "d"), progress=False)
+    detector = TransformersDetector(str(tmp_path / "d"))
     assert detector.form == ("paper" if kind == "llama" else "pair")
     assert sees_what_follows(detector) == (attention == "bidirectional")
     documents = read_labelled_lines(data, Counter())
@@ -150,7 +150,7 @@ def test_the_folder_has_all_that_a_detector_needs(made: Made, tmp_path: Path) ->
         *("tokenizer.json", "tokenizer_config.json", "training.json"),
     ]
     stored = json.loads((made.folder / "detector.json").read_text("utf-8"))
-    detector: Any = load_detector(str(made.folder), progress=False)
+    detector: Any = load_detector(str(made.folder))
     assert (detector.threshold, detector.form, detector.max_length) == (stored["threshold"], "lettucedetect-v2", 1024)
     assert detector.categories == [None, HALLUCINATION]
     assert "threshold" not in detector.version
@@ -220,7 +220,8 @@ def test_the_calibration_beside_the_detector_is_found_and_corrects_the_harness_r
     for task, is_calibrated in (("mfava_de", False), ("mfava_it", True)):  # there are two German answers: too few
         provenance = results["configs"][task]["metadata"]["provenance"]
         assert provenance["detector"]["version"] == detector.version
-        assert ("estimated_rate,answer" in results["results"][task]) is is_calibrated
+        figures = results["configs"][task]["metadata"]["figures"]["answer"]
+        assert ("estimated_rate" in figures) is is_calibrated  # of nine answers it is not measurable
         assert "detected_rate,answer" in results["results"][task]
 
 
@@ -247,7 +248,7 @@ def test_the_papers_recipe_leaves_an_adapter_by_seed(tmp_path: Path, bases: dict
         adapter = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         assert (adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"]) == (32, 32, 0.05)
         assert {*adapter["target_modules"]} == {f"{name}_proj" for name in "q k v o gate up down".split()}
-        detector = TransformersDetector(str(folder), progress=False)
+        detector = TransformersDetector(str(folder))
         assert detector.categories == [None, *CATEGORIES]
         assert sees_what_follows(detector)
         (reading,) = detector.token_probabilities(["Der Mond ist alt."], ["Der Mond ist neu."], ["de"])

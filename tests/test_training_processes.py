@@ -31,7 +31,7 @@ STEPS = ("--num_train_epochs", "25", "--logging_steps", "1", "--save_strategy", 
 
 def command(base: Path, data: Path, output: Path, *options: str) -> list[str]:
     """What follows ``python -m`` or ``torchrun -m``."""
-    words = ["lm_eval_tasks.cli", "train", "--detector", "transformers", "--base", str(base), "--data", str(data)]
+    words = ["lm_eval_tasks.cli", "train", "--base", str(base), "--data", str(data)]
     fixed = ["-o", str(output), "--max_length", "128", "--form", "auto", "--learning_rate", "1e-3", "--use_cpu", "true"]
     return [*words, *fixed, *options]
 

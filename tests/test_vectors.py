@@ -1,4 +1,4 @@
-"""Vectors on disk: blocks that survive a kill, and are found when they are damaged; exact search."""
+"""Vectors on disk: blocks that survive a kill, and are found when they are cut; exact search."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_vectors_lie_in_float16_blocks_beside_what_they_are_of(tmp_path: Path) -
     folder = the_folder(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["00000.npy", "00001.npy", "00002.npy", "about.json"]
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
-    assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 2}
+    assert json.loads((folder / "about.json").read_text("utf-8")) == {**OF, **CALLED, "rows": 10, "block": 4, "form": 3}
     # The second time they are mapped and nothing is encoded, whatever the model is called.
     again = dense.open_vectors(tmp_path, OF, ROWS, never, {"model": "a-folder", "revision": None})
     assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in again)
@@ -104,18 +104,11 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def flip(path: Path) -> None:
-    """One bit in the middle: what a disk can do, and nothing but a checksum sees."""
-    content = bytearray(path.read_bytes())
-    content[-8] ^= 1
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize("file", ["00000.npy", "00002.npy"])
 @pytest.mark.parametrize(
     "damage",
-    [cut, flip, lambda path: path.write_bytes(b""), lambda path: path.write_text("vectors")],
-    ids=["cut", "a bit", "empty", "another content"],
+    [cut, lambda path: path.write_bytes(b""), lambda path: path.write_text("vectors")],
+    ids=["cut", "empty", "another content"],
 )
 def test_a_damaged_block_is_named_and_made_again_alone(
     tmp_path: Path, file: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
+from custom_metrics.usage.characters import IGNORABLE, POINTS
+
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(
     {
@@ -27,10 +29,8 @@ _FOLD = str.maketrans(
         "ھ": "ه",
         "ۀ": "ه",
         "ۂ": "ه",
-        **dict.fromkeys(map(chr, (*range(0x064B, 0x0656), 0x0640, 0x0670)), None),  # vowel marks, tatweel
-        **dict.fromkeys(map(chr, range(0x05B0, 0x05BE)), None),  # Hebrew points
+        **dict.fromkeys(f"{POINTS}\u0640", None),  # vowel marks of Arabic and Hebrew, tatweel
         "\u05be": "-",
-        **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad", None),
         "ş": "ș",  # Romanian with the cedillas of old keyboards
         "ţ": "ț",
         **dict.fromkeys("*_#", " "),  # Markdown
@@ -53,17 +53,23 @@ _SPLIT_OFF = re.compile(r" (?i:(?<=\b(?:do|is|ca) )(?=n['’]t\b)|(?<=\bdoes )(?
 """The space of a tokenizer before an English ending: "do n't", "I 'm"."""
 
 # An apostrophe as escapes, wrong encodings or tokenizers leave it: "don\\'t", "donâ€™t", "donu0027t", "DON T".
-_BROKEN_APOSTROPHE = re.compile(
-    r"([nN])(?i:\\['’]|\\?u0027|â€™|\\?u2019|(?<=\b(?:do|is)n) |(?<=\b(?:does)n) )(?=[tT]\b)"
-)
+_BROKEN_APOSTROPHE = re.compile(r"([nN])(?i:\\['’]|u0027|â€™|u2019|(?<=\b(?:do|is)n) |(?<=\b(?:does)n) )(?=[tT]\b)")
+_ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 
 
 def legible(text: str) -> str:
-    """A text as its writer saw it: HTML's entities are characters ("I don&#39;t know"), and "do n't" is one word."""
+    """A text as its writer saw it: HTML's entities and JSON's escapes are characters ("I don&#39;t know", "\\u6211"), and
+    "do n't" is one word."""
     if "&" in text:
         text = html.unescape(text)
+    if "\\u" in text:
+        text = _ESCAPED.sub(_unescaped, text)
     text = _BROKEN_APOSTROPHE.sub(r"\1'", text)
     return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be", "replace")
 
 
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
@@ -72,7 +78,8 @@ def fold(text: str, marks: bool = False) -> str:
     tones)."""
     text = legible(text)
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.replace("´", "'"))  # NFKC makes a blank and an accent of it
+        text = IGNORABLE.sub("", text).replace("´", "'")  # NFKC makes a blank and an accent of it
+        text = unicodedata.normalize("NFKC", text)
     text = text.casefold()
     text = _FOLDED.sub(lambda match: _FOLD[ord(match[0])] or "", text)
     if marks:

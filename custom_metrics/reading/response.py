@@ -5,42 +5,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from typing import Any
 
+from custom_metrics.reading.reasoning import after_reasoning
 from custom_metrics.usage.printable import without_surrogates
 
-# Reasoning blocks as models write them; an opening tag may be missing (it stood in the prompt) or the closing one (the
-# output was cut while the model was still thinking, so there is no answer).
-_THINKING_TAGS = (
-    "(?:[a-z]+:)?think|thinking|thoughts?|reason|reasoning|reflection|scratch_?pad|analysis|rationale|planning|"
-    "inner_monologue|(?:thought|thinking|reasoning)_process|chain_of_thought|cot"
-)
-_OPENING = re.compile(
-    rf"<(?:{_THINKING_TAGS})>|◁think▷|\[THINK\]|<\|(?:begin_of_thought|START_THINKING)\|>", re.IGNORECASE
-)
-_CLOSING = re.compile(
-    rf"</(?:{_THINKING_TAGS})>|◁/think▷|\[/THINK\]|<\|(?:end_of_thought|END_THINKING)\|>", re.IGNORECASE
-)
-# The second forms remain where special tokens were removed from the output.
-_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>|assistantfinal(?=[^\s])")
-_ANY_CHANNEL = re.compile(r"<\|channel\|>|\A\s*(?:analysis|commentary)(?=[A-Z\"'])")
 # An answer that the model marks as such: the last such element, if only white space follows.
 _HANDED_IN = re.compile(
-    r"<(?P<tag>answer|final|final_answer|output|response|result|verdict|solution)>(?P<inside>[^<]{0,20000})</(?P=tag)>\s*\Z",
+    r"<(?P<tag>answer|final|final_answer|output|response|result|verdict|solution|conclusion)>(?P<inside>[^<]{0,20000})</(?P=tag)>\s*\Z",
     re.IGNORECASE,
 )
 # The start of a turn that is not the model's: what follows was invented.
 _NEXT_TURN = re.compile(
-    r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|"
+    r"<\|im_start\|>\s*(?:user|system)|<\|start_header_id\|>\s*(?:user|system)|<\|user\|>|<start_of_turn>\s*user|<\|turn>\s*user|"
     r"\[INST\]|<\|(?:im_end|eot_id|end|endoftext|end_of_text|return|eom_id)\|>\s*\S|"
     r"\n[^\S\n]*\n(?:user|human|### ?(?:user|human|instruction)):\s"
     r"|\nQUESTION:[^\S\n]*\n",
     re.IGNORECASE,
 )
 # Tokens that no text holds, removed everywhere; and those that are also HTML or ordinary brackets, at the ends only.
-_TOKENS = re.compile(r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<</?SYS>>")
-_EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]")
+_TOKENS = re.compile(
+    r"<\|[a-zA-Z_]{1,30}\|>|<\uff5c[^<>\n]{1,40}\uff5c>|<end_of_turn>|<start_of_turn>|<turn\|>|<\|turn>|<</?SYS>>"
+)
+_EDGE_TOKEN = re.compile(r"</?s>|<eos>|<bos>|<pad>|\[/?INST\]|\[(?:BEGIN|END) FINAL RESPONSE\]")
 _LEAD = re.compile(r"(?:\s+|<\|[a-zA-Z_]{1,30}\|>|</?s>)*")
 _SPACE = re.compile(r"\s+")
 # Colours, cursor movements and titles that a terminal would take out (ECMA-48), and the eight-bit form of their start.
@@ -50,8 +37,8 @@ _TERMINAL = re.compile(
 # Lines without any of the above that begin no object: nearly all answers.
 _PLAIN = "[^<\\[◁\x1b\x9b\\n]*"
 _LINE = (
-    r"(?![^\S\n]*(?i:[{`#]|assistant|model|analysis|commentary|user|human|question))"
-    rf"{_PLAIN}(?:\[(?!/?(?i:inst|think)){_PLAIN})*"
+    r"(?![^\S\n]*(?i:[{`#]|assistant|model|user|human|question))"
+    rf"{_PLAIN}(?:\[(?!/?(?i:inst|end final)){_PLAIN})*"
 )
 _UNFORMED = re.compile(rf"{_LINE}(?:\n{_LINE})*")
 _FENCED = re.compile(r"```[A-Za-z0-9]{0,20}[^\S\n]*\n(?P<inside>.*)\n[^\S\n]*```", re.DOTALL)
@@ -70,10 +57,10 @@ def final_answer(response: str | None) -> str:
     """
     if not isinstance(response, str):
         return ""
-    if _UNFORMED.fullmatch(response) and "assistantfinal" not in response:
-        return response
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
     text = after_reasoning(text)
+    if text is response and _UNFORMED.fullmatch(response):
+        return response
     lead = _LEAD.match(text)
     start = lead.end() if lead else 0
     if text.startswith("[INST]", start) and (closing := text.find("[/INST]", start)) >= 0:  # a repeated instruction
@@ -121,16 +108,3 @@ def _without_edge_tokens(text: str) -> str:
             break
         end = opening
     return text[start:end]
-
-
-def after_reasoning(text: str) -> str:
-    """A model's output without its reasoning; empty where that never ends."""
-    final = deque(_FINAL_CHANNEL.finditer(text), maxlen=1)
-    if final:
-        return text[final[0].end() :]
-    if _ANY_CHANNEL.search(text):
-        return ""
-    closing = deque(_CLOSING.finditer(text), maxlen=1)
-    if closing:
-        text = text[closing[0].end() :]
-    return _OPENING.split(text, maxsplit=1)[0]

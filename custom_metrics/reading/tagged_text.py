@@ -192,8 +192,8 @@ def tag_counts(annotated: str | None) -> Counter[str]:
 class Alignment:
     """Spans carried over to another version of their text, in characters of the latter.
 
-    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or ``lost``: the text holds
-    too little of the original for its spans to mean anything, and there are none.
+    The kind is ``identical``, ``white space`` (the texts differ in nothing else), ``edited``, or :data:`LOST`: the text
+    holds too little of the original for its spans to mean anything, and there are none.
     """
 
     spans: list[Span]
@@ -201,7 +201,7 @@ class Alignment:
     similarity: float  # share of the characters (without white space) of both that they have in common, in order
 
 
-LOST_BELOW = 0.5
+LOST, LOST_BELOW = "lost", 0.5
 _CHARACTERS_AT_MOST = 20_000  # above, texts are compared word by word: characters would take minutes
 
 
@@ -218,7 +218,7 @@ def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
     pairs = dict(zip(mine, theirs, strict=True)) if alike else _counterparts(text, mine, original, theirs)
     similarity = 1.0 if alike else 2 * len(pairs) / (len(mine) + len(theirs))
     if similarity < LOST_BELOW:
-        return Alignment([], "lost", similarity)
+        return Alignment([], LOST, similarity)
     carried = []
     for span in spans:
         inside = mine[bisect_left(mine, span.start) : bisect_left(mine, span.end)]

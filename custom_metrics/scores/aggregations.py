@@ -1,7 +1,7 @@
 """Kinds of figure: what a document adds to a figure, the figure of all documents, and the difference of two models.
 
 A kind is an object that knows these three and nothing of tasks, files or models. The harness calls it as an aggregation;
-comparisons, ranks, reports and leaderboards use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and
+comparisons, ranks and reports use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and
 :meth:`Aggregation.differences`. Each kind is a class, next to the score that it is of.
 
 A new kind has a subclass with two methods: :meth:`Aggregation.statistics`, the numbers that a document adds, and
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -33,16 +34,25 @@ from custom_metrics.statistics.figures import (
     Rows,
     cluster_of,
 )
-from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
+from custom_metrics.statistics.intervals import clopper_pearson, resampled_sums, spread, sums_by_cluster, wilson
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
+    FEWEST,
     NO_DIFFERENCE,
     Floats,
+    Form,
     PairedDifference,
+    figure_bounds,
+    freedom_of,
     is_share,
     mean_differences,
     share_differences,
+)
+from custom_metrics.statistics.shares import (
+    BOUNDS_OF_BOTH,
+    difference_of_clusters,
+    share_of_clusters,
 )
 from custom_metrics.statistics.strata import (
     across_strata,
@@ -51,6 +61,9 @@ from custom_metrics.statistics.strata import (
     mean_of_shares,
     mean_of_strata,
 )
+
+MANY = 300
+"""Clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold."""
 
 Strata = Sequence[Mapping[int, Rows]]
 """Of each stratum, such as a language, the rows of the models that have it, by number. All rows of a stratum are of the
@@ -69,6 +82,42 @@ class Source(NamedTuple):
     metadata: Mapping[str, Any]  # of the task's configuration
 
 
+class Linear(NamedTuple):
+    """Linearised values of clusters, and what they rest on."""
+
+    values: Floats
+    clusters: Sequence[Any]  # their names
+    informing: NDArray[np.bool_]  # which add to a denominator: the others say nothing of the figure
+    scatter: Floats  # the part that each is expected to have in the variance: by what it adds to the denominators
+    fewest: int  # clusters that add to the same denominator
+
+
+def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], used: Sequence[Any], names: Any) -> float:
+    """The degrees of freedom of a pair's difference over the clusters that are `used`, whose `names` several strata may
+    share; 0 where it rests on too few clusters."""
+    models = [[of[run] for run in pair] for of in columns]
+    if min(model.fewest for of in models for model in of) < FEWEST and len(columns) == 1:
+        return 0.0
+    values, scatter = [], []
+    for (first, second), informing in zip(models, used, strict=True):
+        values.append(rescaled(first.values, informing) - rescaled(second.values, informing))
+        scatter.append((first.scatter + second.scatter)[informing])
+    if names:
+        flat = [name or (place, row) for place, of in enumerate(names) for row, name in enumerate(of)]
+        values = [across_strata([of[:, None] for of in values], names)[:, 0]]
+        scatter = [sums_by_cluster(np.concatenate(scatter), flat)]
+    return freedom_of(values, scatter)
+
+
+def rescaled(values: Floats, informing: NDArray[np.bool_]) -> Floats:
+    """The linearised values of the clusters that inform. Those of the others are the figure: they add nothing, and the
+    mean of the rest stays."""
+    if informing.all():
+        return values
+    figure = values.mean()
+    return np.asarray(figure + (values[informing] - figure) * (informing.sum() / len(values)))
+
+
 class Aggregation:
     """A kind of figure: a function of sums over documents.
 
@@ -82,6 +131,7 @@ class Aggregation:
         not_compared: why models are not compared on it; empty where they are.
         corrected: whether it rests on a detector's errors; the harness's table lacks one that is not measurable.
         form: the shape of a document's statistics where no document has any.
+        is_rate: whether the figure is between 0 and 1.
     """
 
     clustered_by = "passage"
@@ -91,6 +141,7 @@ class Aggregation:
     not_compared = ""
     corrected = False
     form: tuple[int, ...] = (1,)
+    is_rate = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -189,16 +240,49 @@ class Aggregation:
             return float(self.of_sums(sums.sum(axis=0)[None])[0]) if len(sums) else math.nan
 
     def figure(self, rows: Rows) -> Figure:
-        """The figure, with bounds and standard error by a bootstrap of the clusters. Its ``n`` is :meth:`size`."""
+        """The figure, with bounds and standard error by a bootstrap of the clusters that inform. Its ``n`` is
+        :meth:`size`. Of fewer than :data:`MANY` clusters the bounds are those of
+        :func:`custom_metrics.statistics.paired_difference.figure_bounds`."""
         value, clusters = self.value(rows), self.by_cluster(rows).values
         if math.isnan(value):
             return UNDEFINED
-        bounds = (math.nan, math.nan, math.nan)
+        low = high = error = math.nan
+        linear = self._linear(rows)
+        clusters = clusters[linear.informing]
         if len(clusters) > 1:
             resampled = resampled_sums(clusters.reshape(len(clusters), -1)).reshape(-1, *clusters.shape[1:])
             with np.errstate(invalid="ignore", divide="ignore"):
-                bounds = spread(self.of_sums(resampled))
-        return Figure(value, *bounds, n=self.size(rows))
+                low, high, error = spread(self.of_sums(resampled))
+        if 0 < len(clusters) < MANY:
+            positive = isinstance(self, Mean) and bool((rows.values[self.counted(rows)] >= 0).all())
+            form: Form = "rate" if self.is_rate else "positive" if positive else ""
+            values = rescaled(linear.values, linear.informing)
+            freedom = freedom_of([values], [linear.scatter[linear.informing]])
+            low, high = (float(ends[0]) for ends in figure_bounds(values[:, None], form, freedom))
+            if linear.fewest < FEWEST:
+                low = high = math.nan
+        return Figure(value, low, high, error, n=self.size(rows))
+
+    def additions(self, clusters: Rows, linear: Floats) -> tuple[Floats, Floats]:
+        """What the sums of each cluster add to the parts of a figure, such as the ratios of a mean of them: to its value,
+        and to its denominator, each (parts, clusters). By default there is one part, and all denominators are alike.
+        `linear` are the linearised values."""
+        return (linear - linear.mean())[None] / len(linear), np.ones((1, len(linear)))
+
+    def _linear(self, rows: Rows) -> Linear:
+        """The linearised values of the clusters, with what they rest on."""
+        linear = self.linear(rows)
+        if not len(linear.values):
+            return Linear(linear.values, linear.clusters, np.zeros(0, dtype=bool), np.zeros(0), 0)
+        added, denominators = self.additions(self.by_cluster(rows), linear.values)
+        adds = denominators != 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # between words that are independent (a power of 1) and passages that are alike throughout (2)
+            parts = denominators**1.5
+            shares = parts / parts.sum(axis=1, keepdims=True)
+        scatter = np.nansum((added**2).sum(axis=1, keepdims=True) * shares, axis=0)
+        fewest = min(adds.sum(axis=1).tolist(), default=0)
+        return Linear(linear.values, linear.clusters, adds.any(axis=0), scatter, fewest)
 
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         """The mean over strata of their figures, each of which counts the same. `error` is its standard
@@ -252,17 +336,36 @@ class Aggregation:
             for pair in members:
                 by_strata.setdefault(tuple(at for at, runs in enumerate(defined) if runs >= {*pair}), []).append(pair)
             for used, alike in by_strata.items():
-                if not used:
-                    results |= dict.fromkeys(alike, NO_DIFFERENCE)
-                    continue
-                models = sorted({run for pair in alike for run in pair})
-                values = [np.column_stack([columns[at][run].values for run in models]) for at in used]
-                names = [columns[at][models[0]].clusters for at in used]
-                if self.shares_clusters and len(used) > 1 and all(names) and has_shared(names):
-                    values = [across_strata(values, names)]
-                found = mean_differences(values, places_of(alike, models), self.method(any(names)))
-                results |= zip(alike, found, strict=True)
+                of_strata = [columns[at] for at in used]
+                results |= self._differences_over(of_strata, alike) if used else dict.fromkeys(alike, NO_DIFFERENCE)
         return [results[pair] for pair in pairs]
+
+    def _differences_over(
+        self, columns: Sequence[Mapping[int, Linear]], pairs: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], PairedDifference]:
+        """The differences of pairs over strata of linearised values. Pairs with the same clusters that inform are compared
+        together."""
+        alike: dict[bytes, list[tuple[int, int]]] = {}
+        for pair in pairs:
+            key = b"".join((of[pair[0]].informing | of[pair[1]].informing).tobytes() for of in columns)
+            alike.setdefault(key, []).append(pair)
+        results: dict[tuple[int, int], PairedDifference] = {}
+        for members in alike.values():
+            first, second = members[0]
+            models = sorted({run for pair in members for run in pair})
+            informing = [of[first].informing | of[second].informing for of in columns]
+            values = [
+                np.column_stack([rescaled(of[run].values, used) for run in models])
+                for of, used in zip(columns, informing, strict=True)
+            ]
+            names = [[*compress(of[first].clusters, used)] for of, used in zip(columns, informing, strict=True)]
+            shared = self.shares_clusters and len(names) > 1 and all(names) and has_shared(names)
+            if shared:
+                values = [across_strata(values, names)]
+            freedom = [_freedom(columns, pair, informing, names if shared else ()) for pair in members]
+            found = mean_differences(values, places_of(members, models), self.method(any(names)), freedom)
+            results |= zip(members, found, strict=True)
+        return results
 
     def method(self, clustered: bool) -> str:
         """How two models are compared, for the result."""
@@ -270,7 +373,7 @@ class Aggregation:
 
     def _linear_columns(
         self, strata: Strata, pairs: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[list[tuple[int, int]], list[dict[int, Rows]]]]:
+    ) -> Iterator[tuple[list[tuple[int, int]], list[dict[int, Linear]]]]:
         """The pairs that have the same documents in common, and the linearised values of their models over these, for each
         stratum that has such documents."""
         counted = [{run: self.counted(rows) for run, rows in stratum.items()} for stratum in strata]
@@ -287,7 +390,7 @@ class Aggregation:
             yield (
                 members,
                 [
-                    {run: self.linear(stratum[run].only(documents)) for run in runs}
+                    {run: self._linear(stratum[run].only(documents)) for run in runs}
                     for stratum, documents in zip(strata, both, strict=True)
                     if documents is not None and documents.any()
                 ],
@@ -332,36 +435,66 @@ class Mean(Aggregation):
         sums = self.by_cluster(rows)
         return sums._replace(values=linearised(*sums.values.T) if sums.clusters else sums.values[:, 0])
 
+    def additions(self, clusters: Rows, linear: Floats) -> tuple[Floats, Floats]:
+        return super().additions(clusters, linear)[0], clusters.values[None, :, 1]
+
     def method(self, clustered: bool) -> str:
         return CLUSTERS if clustered else BOOTSTRAP
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-        """As those of any kind. Of independent documents whose values are all 1.0 or 0.0, the mean is a share, and is
-        compared as one (:func:`custom_metrics.statistics.paired_difference.share_differences`)."""
-        runs = sorted({run for pair in pairs for run in pair})
-        used = [stratum[run] for stratum in strata for run in runs if run in stratum]
-        if any(any(rows.clusters) for rows in used) or not is_share([rows.values for rows in used]):
-            return super().differences(strata, pairs)
-        return share_differences([matrix_of(stratum, runs) for stratum in strata], places_of(pairs, runs))
+
+class Score(Mean):
+    """The mean of numbers between 0 and 1."""
+
+    is_rate = True
+
+    def figure(self, rows: Rows) -> Figure:
+        """The mean. Independent numbers between 0 and 1 vary no more than a share of the same mean, so the bounds are no
+        wider than that share's (Clopper and Pearson)."""
+        figure, number = super().figure(rows), self.size(rows)
+        if number < FEWEST or len(self.by_cluster(rows).values) < number:
+            return figure
+        low, high = clopper_pearson(figure.value * number, number)  # alone where resamples of equal numbers give none
+        return figure._replace(low=float(np.fmax(figure.low, low)), high=float(np.fmin(figure.high, high)))
 
 
 class Share(Mean):
     """The share of documents whose value is 1.0; of others it is 0.0."""
 
     def figure(self, rows: Rows) -> Figure:
-        """The share, with Wilson's bounds. For documents in clusters they are those of the number of documents that would
-        give the standard error over clusters in a simple sample (Korn and Graubard 1998): at most as many as there are, and
-        as clusters where it is 0."""
-        number, clusters = self.size(rows), len(self.by_cluster(rows).values)
+        """The share, with Wilson's bounds; those of documents in clusters are of unequal units
+        (:mod:`custom_metrics.statistics.shares`)."""
+        number, clusters = self.size(rows), self.by_cluster(rows).values
         if not number:
             return UNDEFINED
-        share, error, documents = self.value(rows), self._error(rows), float(number)
-        if clusters < number:
-            documents = min(documents, share * (1 - share) / error**2) if error > 0 else clusters
-        return Figure(share, *wilson(share * documents, documents), error, number)
+        if len(clusters) < number:
+            low, high, error = map(float, share_of_clusters(*clusters.T))
+            return Figure(self.value(rows), low, high, error, number)
+        share = self.value(rows)
+        return Figure(share, *wilson(share * number, number), self._error(rows), number)
 
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         return mean_of_shares(strata, error)
+
+    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+        """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`);
+        of documents in clusters those of any kind. Where resamples of one stratum give no bounds, as where nothing differs,
+        they are those of both shares together (:func:`custom_metrics.statistics.shares.difference_of_clusters`)."""
+        runs = sorted({run for pair in pairs for run in pair})
+        used = [stratum[run] for stratum in strata for run in runs if run in stratum]
+        if not any(any(rows.clusters) for rows in used) and is_share([rows.values for rows in used]):
+            return share_differences([matrix_of(stratum, runs) for stratum in strata], places_of(pairs, runs))
+        found = super().differences(strata, pairs)
+        if len(strata) > 1:
+            return found
+        return [self._with_bounds(each, *map(strata[0].get, pair)) for each, pair in zip(found, pairs, strict=True)]
+
+    def _with_bounds(self, found: PairedDifference, one: Rows | None, other: Rows | None) -> PairedDifference:
+        if one is None or other is None or math.isnan(found.difference) or not math.isnan(found.low):
+            return found
+        both = self.counted(one) & self.counted(other)
+        (hits, sizes), (others, _) = (self.by_cluster(rows.only(both)).values.T for rows in (one, other))
+        low, high, p = difference_of_clusters(hits, others, sizes)
+        return found._replace(low=low, high=high, p=p, method=BOUNDS_OF_BOTH)
 
 
 class Ratios(Aggregation):
@@ -370,6 +503,10 @@ class Ratios(Aggregation):
     form = (2,)
     harmonic = False
 
+    def statistics(self, value: Any) -> Any:
+        """By default a document's value is (numerator, denominator)."""
+        return value
+
     def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
         """The ratios' numerators and denominators, of (..., statistics) sums."""
         return [(sums[..., 0], sums[..., 1])]
@@ -377,6 +514,16 @@ class Ratios(Aggregation):
     def of_sums(self, sums: Floats) -> Floats:
         values = np.array([top / bottom for top, bottom in self.ratios(sums)])
         return np.asarray(len(values) / (1 / values).sum(axis=0) if self.harmonic else values.mean(axis=0))
+
+    def additions(self, clusters: Rows, linear: Floats) -> tuple[Floats, Floats]:
+        ratios = [np.reshape(ratio, (2, len(clusters.values), -1)) for ratio in self.ratios(clusters.values)]
+        tops, bottoms = np.concatenate(ratios, axis=2).transpose(0, 2, 1)
+        used = bottoms.sum(axis=1) != 0
+        values = linearised(tops[used].T, bottoms[used].T).T
+        means = values.mean(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slopes = (len(means) / np.sum(1 / means) / means) ** 2 if self.harmonic else np.ones_like(means)
+        return np.nan_to_num(slopes) * (values - means) / values.size, bottoms[used]
 
     def linear(self, rows: Rows) -> Rows:
         """By Taylor linearisation (:func:`custom_metrics.statistics.strata.linearised`)."""
@@ -407,4 +554,5 @@ def places_of(pairs: Sequence[tuple[int, int]], runs: Sequence[int]) -> list[tup
 
 
 defined_mean = Mean("defined_mean")
+defined_score = Score("defined_score")
 defined_share = Share("defined_share")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from custom_metrics.reading.tagged_text import LOST
 from custom_metrics.scores import detection
 from custom_metrics.statistics.figures import FloatWithCounts
 
@@ -61,13 +62,16 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     :func:`custom_metrics.scores.detection.process_results` returns, of the same tagged text.
 
     The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every predicted span
-    is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest.
+    is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest. Of a lost
+    text both are 0.0, also where people marked nothing.
     """
     hard, predicted, kind = detection.annotated_and_predicted(doc, results)
     soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
     sure_last = sorted(predicted, key=lambda span: span.probability)
     overlap = iou((span[:2] for span in hard), (span[:2] for span in predicted))
     correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
+    if kind == LOST:
+        overlap = correlation = 0.0
     passage = doc.get("passage", "")
     return {
         "iou": FloatWithCounts(overlap, cluster=passage),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import CATEGORIES, Span, covered, from_columns
-from custom_metrics.reading.tagged_text import align, parse
+from custom_metrics.reading.tagged_text import LOST, align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Ratios
 from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
@@ -95,12 +95,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster
             of the document, such as a text that several people marked.
         results: one tagged text. It is aligned to the answer where it differs; a text with next to nothing in common with
-            the answer flags no word, and counts in ``lost_rate``.
+            the answer is *lost*: it flags no word, and wins no document.
 
     Returns:
-        ``f1`` of this document (1.0 where neither side marks a word), which carries its word counts; under ``precision``
-        and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw by passage; and
-        1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
+        ``f1`` of this document (1.0 where neither side marks a word, 0.0 of a lost text), which carries its word counts;
+        under ``precision`` and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw
+        by passage; and 1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white
+        space aside).
     """
     return word_values(doc, *annotated_and_predicted(doc, results))
 
@@ -132,11 +133,11 @@ def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, A
     passage = doc.get("passage", "")
     carried = CountsOfCluster(counts, passage)
     return {
-        "f1": FloatWithCounts(1.0 if math.isnan(total.f1) else total.f1, carried),
+        "f1": FloatWithCounts(float(kind != LOST) if math.isnan(total.f1) else total.f1, carried),
         "precision": carried,
         "recall": carried,
-        "altered_rate": FloatWithCounts(kind in ("edited", "lost"), cluster=passage),
-        "lost_rate": FloatWithCounts(kind == "lost", cluster=passage),
+        "altered_rate": FloatWithCounts(kind in ("edited", LOST), cluster=passage),
+        "lost_rate": FloatWithCounts(kind == LOST, cluster=passage),
     }
 
 
@@ -165,6 +166,7 @@ class OfCounts(Ratios):
         super().__init__(name)
         self._of_counts = of_counts
         self.not_compared = not_compared
+        self.is_rate = not not_compared  # kappa can be negative
 
     def statistics(self, value: Any) -> NDArray[Any]:
         counts = np.asarray(value, dtype=float)

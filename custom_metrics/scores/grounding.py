@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import NO_SPACES
+from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.words import SEGMENTERS, segmenter, words
 from custom_metrics.statistics.figures import Figure, FloatWithCounts, outcome
+from custom_metrics.usage.characters import POINTS, plain
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import excerpt
 
 CUTOFFS = (1, 3, 5, 10)
 
@@ -46,13 +49,21 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(text.lower()))
 
 
+_NOT_IN_WORDS = re.compile(f"[{POINTS}\u0640\u0307]")  # vowel points, tatweel, the dot that Turkish İ leaves
+
+
 @lru_cache(maxsize=1024)
 def word_tokens(text: str, language: str | None = None) -> tuple[str, ...]:
-    """Lower-cased words of any script (:func:`custom_metrics.reading.words.words`), without punctuation and symbols.
-    Accents and vowel signs count."""
-    text = unicodedata.normalize("NFC", text.lower())
-    plain = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text)
-    return tuple(word for start, end in words(text, language) for word in plain[start:end].split())
+    """The tokens of K-Precision: of English those of ``rouge_score``; else the words of the language
+    (:func:`custom_metrics.reading.words.words`), casefolded, without punctuation and symbols. Accents and vowel signs
+    count, but for the points of Arabic and Hebrew. Of both, characters in several forms are one
+    (:func:`custom_metrics.usage.characters.plain`)."""
+    text = plain(text)
+    if language == "en" or text.isascii():
+        return tokens(text)
+    text = _NOT_IN_WORDS.sub("", unicodedata.normalize("NFC", text.casefold())).replace("ı", "i")
+    inside = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in text)
+    return tuple(word for start, end in words(text, language) for word in inside[start:end].split())
 
 
 def rouge1(targets: Iterable[str], prediction: str, tokenize: Callable[[str], Iterable[str]] = tokens) -> Score:
@@ -100,15 +111,31 @@ def score_answer(answer: str, references: Sequence[str], groundings: Sequence[st
     }
 
 
+_OTHER_SCRIPTS = 1 / 3  # largest share of letters: "Tokyo (東京)" has 2 of 7
+
+
+def refuse_other_scripts(texts: Iterable[str]) -> None:
+    """Raise a UsageError where ROUGE cannot be computed against texts, as more than a third of their letters are of another
+    script than Latin. ``rouge_score`` drops them: equal texts in Thai would get 0.0. An answer in another script than its
+    reference has no word of it, so it may have 0.0."""
+    text = " ".join(texts)
+    letters = [character for character in text if character.isalpha()]
+    others = sum(character > "\u024f" and not "\u1e00" <= character <= "\u1eff" for character in letters)
+    if others > _OTHER_SCRIPTS * len(letters):
+        raise UsageError(
+            f"ROUGE counts words in Latin letters, and {excerpt(text)} has {others} of {len(letters)} letters in another "
+            "script; k_precision(..., language=CODE) counts words of any script"
+        )
+
+
 def k_precision(answer: str, groundings: Sequence[str], language: str | None = None) -> float:
     """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
     Correctness and Faithfulness of Instruction-Following Models for Question Answering").
 
     It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
 
-    Tokens are those of ``rouge_score``, runs of ASCII letters and digits: always with the language ``"en"``; else
-    unless they leave out most letters of the answer. Then they are the words of the language (:func:`word_tokens`);
-    ``None`` takes Japanese for what has kana, Chinese for other Han.
+    Tokens are those of :func:`word_tokens`; the language ``None`` takes Japanese for what has kana, Chinese for other
+    Han.
 
     Returns:
         A share in [0, 1], 0 without groundings; ``nan`` for an answer without a token.
@@ -119,16 +146,15 @@ def k_precision(answer: str, groundings: Sequence[str], language: str | None = N
     """
     if isinstance(groundings, str):
         raise TypeError("k_precision takes a list of passages; groundings is one text")
-    letters = [character for character in answer if character.isalpha()]
-    if language == "en" or 2 * sum(map(str.isascii, letters)) >= len(letters):
-        return rouge1(groundings, answer).precision if tokens(answer) else math.nan
-    if language is None:
-        language = "ja" if _KANA.search(answer) else "zh" if _HAN.search(answer) else None
-    if segmenter(language) == "whitespace" and 2 * len("".join(NO_SPACES.findall(answer))) > len(letters):
-        raise UsageError(
-            f"k_precision counts words, and there are none to be found in language {language!r}: its script has no spaces, "
-            f"and only {', '.join(SEGMENTERS)} have a segmenter"
-        )
+    unspaced = "".join(NO_SPACES.findall(plain(answer)))
+    if language != "en" and 2 * len(unspaced) > sum(map(str.isalpha, answer)):
+        if language is None:
+            language = "ja" if _KANA.search(unspaced) else "zh" if _HAN.search(unspaced) else None
+        if segmenter(language) == "whitespace":
+            raise UsageError(
+                f"k_precision counts words, and there are none to be found in language {language!r}: its script has no "
+                f"spaces, and only {', '.join(SEGMENTERS)} have a segmenter"
+            )
     tokenize = partial(word_tokens, language=language)
     return rouge1(groundings, answer, tokenize).precision if tokenize(answer) else math.nan
 
@@ -155,14 +181,19 @@ def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Every metric of a document of ``lm_eval_tasks.clapnq.dataset``, ``None`` where it is not in the denominator.
 
-    Answer quality and ``answerable_abstention_rate`` are over answerable questions, ``unanswerable_accuracy`` over the
-    others, ``k_precision`` over the answers to either that do not abstain and have a token. The first number is the
-    document's own score: ``rougeL``, or ``unanswerable_accuracy`` where the question cannot be answered.
+    Answer quality is over answerable questions, ``unanswerable_accuracy`` over the others, ``k_precision`` over the answers
+    to either that do not abstain, can be read and have a token. The first number is the document's own score: ``rougeL``,
+    or ``unanswerable_accuracy`` where the question cannot be answered.
+
+    An answer that is empty, or no answer in another way of :mod:`custom_metrics.reading.no_answer`, neither answers nor
+    abstains: it is wrong in ``balanced_error``, and not in ``answerable_abstention_rate``.
     """
     answer = results[0] if isinstance(results[0], str) else ""
-    abstained = is_abstention(answer, "en")
+    kind = no_answer(answer, doc.get("question"), doc["groundings"])
+    abstained = kind != "failure" and is_abstention(answer, "en")
+    answered = not abstained and kind is None
     quality = score_answer(answer, doc["answers"], doc["groundings"]) if doc["answerable"] else {}
-    precision = math.nan if abstained else k_precision(answer, doc["groundings"], "en")
+    precision = k_precision(answer, doc["groundings"], "en") if answered else math.nan
     return {
         "rougeL": quality.get("rougeL"),
         "unanswerable_accuracy": None if doc["answerable"] else float(abstained),
@@ -170,8 +201,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         "rougeLp": quality.get("rougeLp"),
         "k_precision": None if math.isnan(precision) else precision,
         "length": quality.get("length"),
-        "answerable_abstention_rate": float(abstained) if doc["answerable"] else None,
-        "balanced_error": outcome(doc["answerable"], abstained != doc["answerable"]),
+        "answerable_abstention_rate": float(abstained) if doc["answerable"] and (answered or abstained) else None,
+        "balanced_error": outcome(doc["answerable"], answered if doc["answerable"] else abstained),
     }
 
 
@@ -196,15 +227,15 @@ def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str
     They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
     questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
     """
-    from custom_metrics.scores.aggregations import defined_mean, defined_share  # with numpy
+    from custom_metrics.scores.aggregations import defined_mean, defined_score, defined_share  # with numpy
 
     qualities = [value.counts for value in values.get("ndcg@10", ()) if value is not None]
     for k in CUTOFFS[:-1]:
-        figure = defined_mean.figure_of([quality[f"ndcg@{k}"] for quality in qualities])
+        figure = defined_score.figure_of([quality[f"ndcg@{k}"] for quality in qualities])
         yield f"ndcg@{k}", figure, "answerable questions whose gold passage is in the corpus"
     hits = values.get("gold_retrieved", ())
     for ending, where, flag in (("_retrieved", "is among the passages given", 1.0), ("_missed", "is not", 0.0)):
         for metric in BY_RETRIEVAL:
             chosen = [value for value, hit in zip(values.get(metric, ()), hits, strict=True) if hit == flag]
-            kind = defined_share if metric == "answerable_abstention_rate" else defined_mean
+            kind = {"answerable_abstention_rate": defined_share, "length": defined_mean}.get(metric, defined_score)
             yield f"{metric}{ending}", kind.figure_of(chosen), f"answerable questions whose gold passage {where}"

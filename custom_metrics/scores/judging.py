@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
-from custom_metrics.scores.aggregations import Ratios, Source, defined_mean
-from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.intervals import wilson
+from custom_metrics.scores.aggregations import Ratios, Source, defined_score
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.shares import share_of_clusters
 
 ASPECTS = ("faithfulness", "appropriateness")
 FIRST, SECOND = "A", "B"
@@ -183,7 +183,7 @@ class WinRate(OfVerdicts):
 
     def figure(self, rows: Rows) -> Figure:
         scores = self.by_cluster(rows).values[:, 0].tolist()
-        return _bounded(defined_mean.figure_of(scores), len(scores))
+        return defined_score.figure_of(scores)
 
 
 class ShareOfVerdicts(OfVerdicts):
@@ -197,9 +197,12 @@ class ShareOfVerdicts(OfVerdicts):
         return int(np.nansum(rows.values[:, 1]))
 
     def figure(self, rows: Rows) -> Figure:
-        """As that of any kind, of questions with a verdict in the denominator."""
-        rows = rows.only(np.nan_to_num(rows.values[:, 1]) > 0)
-        return _bounded(super().figure(rows), len(self.by_cluster(rows).values))
+        """With the bounds of a share of unequal units (:mod:`custom_metrics.statistics.shares`), the questions."""
+        clusters = self.by_cluster(rows).values
+        if not clusters[:, 1].any():
+            return UNDEFINED
+        low, high, error = (float(each) for each in share_of_clusters(*clusters.T))
+        return Figure(self.value(rows), low, high, error, self.size(rows))
 
 
 class FlipRate(ShareOfVerdicts):
@@ -239,14 +242,6 @@ class HarmonicRating(OfVerdicts):
 
     def size(self, rows: Rows) -> int:
         return len(self.by_cluster(rows).values)
-
-
-def _bounded(figure: Figure, questions: int) -> Figure:
-    """A share with Wilson's bounds where it is 0 or 1, at which those of a bootstrap are a point."""
-    if figure.value not in (0, 1):
-        return figure
-    low, high = wilson(questions * figure.value, questions)
-    return figure._replace(low=low, high=high)
 
 
 win_rate = WinRate("win_rate")

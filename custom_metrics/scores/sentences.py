@@ -9,7 +9,6 @@ all marks.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -18,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, probabilities
+from custom_metrics.reading.tagged_text import LOST
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
-from custom_metrics.scores.aggregations import Mean, NotMeasured, Source
 from custom_metrics.scores.judging import UNREAD
-from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
-from custom_metrics.statistics.paired_difference import BOOTSTRAP, Floats
+from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -33,7 +31,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         doc: ``answer``, ``language``, ``passage`` (the question, by which bounds are clustered), ``spans`` (the sentences
             that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Those with another label than
             the two count nowhere.
-        results: one tagged text, read as in :func:`custom_metrics.scores.detection.process_results`.
+        results: one tagged text, read as in :func:`custom_metrics.scores.detection.process_results`. A lost text is wrong
+            on every sentence: it flags those that are supported, and no other.
 
     Returns:
         ``balanced_accuracy`` and ``sentence_f1``: sentences, ``[tp, fp, fn, tn]``; ``auc``: share and class (1 not
@@ -48,6 +47,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     for sentence in judged:
         inside = of_words[bisect_left(starts, sentence["start"]) : bisect_left(starts, sentence["end"])] or [0.0]
         wrong = sentence["label"] == NOT_SUPPORTED
+        inside = [float(not wrong)] if kind == LOST else inside
         pairs.append([fmean(inside), float(wrong)])
         counts += _counts(wrong, any(inside))
     parts = [Span(sentence["start"], sentence["end"]) for sentence in judged]
@@ -77,49 +77,3 @@ def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 def _counts(wrong: bool, flagged: bool) -> list[int]:
     """tp, fp, fn, tn of one sentence."""
     return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
-
-
-class AUC(Mean):
-    """The probability that a sentence that is not supported has a higher share than one that is, where a tie counts a half.
-
-    Rows are numbers whose mean it is, the structural components of DeLong et al. (1988) summed over a document's sentences;
-    ``nan`` where there is one class alone. Two models are compared over documents.
-    """
-
-    clustered_by = ""
-    of_numbers = False
-
-    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
-        used = [place for place, value in enumerate(values) if value is not None]
-        numbers = np.full(len(values), math.nan)
-        numbers[used] = self._components([values[place] for place in used])
-        return Rows(numbers, self.cluster_names(values))
-
-    def _components(self, values: Sequence[Any]) -> Floats:
-        try:
-            pairs = np.array([pair for value in values for pair in value], dtype=float).reshape(-1, 2)
-        except (TypeError, ValueError) as error:
-            raise NotMeasured(f"the values are not pairs of share and class ({error})") from error
-        document = np.repeat(np.arange(len(values)), [len(value) for value in values])
-        share, wrong = pairs[:, 0], pairs[:, 1] == 1
-        if wrong.all() or not wrong.any():
-            return np.full(len(values), math.nan)
-        above = (np.sign(share[wrong][:, None] - share[~wrong]) + 1) / 2
-        area, sums = above.mean(), np.zeros(len(pairs))
-        sums[wrong] = (above.mean(axis=1) - area) / wrong.sum()
-        sums[~wrong] = (above.mean(axis=0) - area) / (~wrong).sum()
-        return np.asarray(area + len(values) * np.bincount(document, sums, len(values)))
-
-    def figure(self, rows: Rows) -> Figure:
-        figure = super().figure(rows)
-        low, high = np.clip(figure[1:3], 0.0, 1.0).tolist()
-        return figure._replace(low=low, high=high)
-
-    def linear(self, rows: Rows) -> Rows:
-        return rows.only(self.counted(rows))
-
-    def method(self, clustered: bool) -> str:
-        return BOOTSTRAP
-
-
-auc = AUC("auc")

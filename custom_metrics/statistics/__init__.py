@@ -1,1 +1,1 @@
-"""Statistics of scores: intervals, paired comparisons, agreement."""
+"""Statistics of scores: intervals, paired comparisons."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 _MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
@@ -46,6 +46,32 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     low = 0.0 if successes == 0 else (centre - spread) / scale
     high = 1.0 if successes == trials else (centre + spread) / scale
     return low, high
+
+
+def clopper_pearson(
+    hits: ArrayLike, trials: ArrayLike, level: float = SIGNIFICANCE
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Bounds of a share that miss it with the probability `level` at most, half of it on each side (Clopper and Pearson
+    1934). Arrays of one shape; numbers of effective trials need not be whole."""
+    from scipy.special import betaincinv
+
+    x, n = np.asarray(hits, float), np.asarray(trials, float)
+    least = 1e-9  # of the parameters of a beta distribution, which are above 0
+    low = np.where(x <= least, 0.0, betaincinv(np.maximum(x, least), np.maximum(n - x + 1, least), level / 2))
+    high = np.where(n - x <= least, 1.0, betaincinv(x + 1, np.maximum(n - x, least), 1 - level / 2))
+    return low, high
+
+
+def t95(freedom: float) -> float:
+    """The 97.5th percentile of Student's t."""
+    from scipy import special
+
+    return float(-special.stdtrit(freedom, SIGNIFICANCE / 2))
+
+
+def unseen_share(trials: Any) -> Any:
+    """The 95 % upper bound of a share of which none was seen in so many trials (Clopper and Pearson 1934)."""
+    return 1 - (SIGNIFICANCE / 2) ** (1 / trials)
 
 
 def newcombe(successes: int, trials: int, other_successes: int, other_trials: int) -> tuple[float, float, float]:

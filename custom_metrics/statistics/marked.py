@@ -36,7 +36,7 @@ number of draws, which counts one more hit of the largest weight (Fay and Feuer 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95, sums_by_cluster
 from custom_metrics.statistics.paired_difference import Floats, PairedDifference
+from custom_metrics.statistics.shares import level_of, two_part_bounds
 
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
@@ -53,9 +54,6 @@ METHOD = "MOVER of two marked means with their correlation"
 
 _CLOSEST = 0.95
 """Residuals of two means are never taken to be correlated more than that: equal marks of a few draws prove no equality."""
-
-_LEAST_P = 1e-12
-"""No smaller p is looked for."""
 
 _FAR = 3.0
 """So many logits from the value to a bound the logit is no straight line any more: bounds are then those of the mean."""
@@ -118,6 +116,15 @@ class Marked(Protocol):
     def bounds(self, level: float = ...) -> tuple[float, float]: ...
 
 
+class Units(NamedTuple):
+    """The units of two-part bounds (:func:`custom_metrics.statistics.shares.two_part_bounds`)."""
+
+    parts: Floats  # (units,) of the scale that is marked
+    weights: Floats  # (units,)
+    more: float  # how many more units a unit stands for, as the run is small
+    values: Floats  # (units,) the place on the scale, less what the reading takes off
+
+
 class MarkedMean(NamedTuple):
     """A mean of all answers by marks of some of them."""
 
@@ -129,13 +136,18 @@ class MarkedMean(NamedTuple):
     ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0; of questions (2, answers)
     freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
     scale: tuple[float, float]
+    units: Units | None = None  # None: the spread that was seen tells all
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
         lowest, width = self.scale[0], self.scale[1] - self.scale[0]
         value, _, _, error, number = self.figure
-        places = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
-        return lowest + places[0] * width, lowest + places[1] * width
+        low, high = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
+        if self.units is not None and not math.isnan(low) and not math.isinf(self.freedom):
+            parts, weights, more, values = self.units
+            at_most, at_least = two_part_bounds(parts, weights, level, more, values)
+            low, high = min(low, max(0.0, float(at_most))), max(high, float(at_least))
+        return lowest + low * width, lowest + high * width
 
     @property
     def worth(self) -> float:
@@ -187,7 +199,7 @@ def marked_mean(
         residuals[..., counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
         return mean._replace(residuals=residuals)
     of_run = h if of_questions else None
-    alone = _mean(draws, h, 0.0, scale, of_run)
+    alone = _mean(draws, h, h, 0.0, scale, of_run)
     parts = draws.weights * np.sqrt(draws.left_out)  # of what a draw never leaves out the slope need not fit
     deviations = parts * _deviations(draws, f)
     squares = float(draws.times * deviations @ deviations)
@@ -195,29 +207,8 @@ def marked_mean(
         return alone
     slope = min(1.0, max(0.0, float(draws.times * parts * deviations @ _deviations(draws, h)) / squares))
     leverage = deviations**2 / squares if 0 < slope < 1 else None
-    mean = _mean(draws, h - slope * f, slope * of_all, scale, of_run, leverage)
+    mean = _mean(draws, h, h - slope * f, slope * of_all, scale, of_run, leverage)
     return mean._replace(slope=slope, alone=alone.figure)
-
-
-def marked_harmonic_mean(draws: Draws, means: Sequence[MarkedMean], scale: tuple[float, float]) -> MarkedMean:
-    """The harmonic mean of marked means of the same draws, such as F+A of faithfulness and appropriateness.
-
-    Its standard error is by the delta method: each draw counts by how far it moves each mean, times the derivative of the
-    harmonic mean (Taylor linearisation: Särndal, Swensson and Wretman 1992, section 5.5). The bounds are as those of
-    :func:`marked_mean`; ``slope`` is ``nan``, as each mean has its own.
-
-    Raises:
-        ValueError: a mean is not of these draws.
-    """
-    if not all(mean.residuals.shape == draws.times.shape for mean in means):
-        raise ValueError("all means are of the same draws")
-    values = np.array([mean.figure.value for mean in means])
-    value = float(len(values) / np.sum(1 / values))
-    derivatives = (value / values) ** 2 / len(values)
-    residuals = derivatives @ np.array([mean.residuals for mean in means])
-    error, freedom = _standard_error(draws, residuals, any(0 < mean.slope < 1 for mean in means))
-    figure = _figure(value, error, freedom, int(draws.times.sum()), scale)
-    return MarkedMean(figure, math.nan, figure, residuals, freedom, scale)
 
 
 def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference:
@@ -258,22 +249,11 @@ def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference
 
     below, above = map(float, reaches(SIGNIFICANCE))
     number = sum(int(draws.times.sum()) for draws, *_ in strata)
-    p = _level(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
+    p = level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
     low, high = difference - below, difference + above
     return PairedDifference(
         of_first, of_second, difference, low, high, math.nan if math.isnan(low) else p, number, METHOD
     )
-
-
-def _level(excludes: Callable[[float], bool]) -> float:
-    """The level at which bounds begin to exclude 0; on the side of :data:`SIGNIFICANCE` where the 95 % bounds have it."""
-    least, greatest = (_LEAST_P, SIGNIFICANCE) if excludes(SIGNIFICANCE) else (SIGNIFICANCE, 1.0)
-    if excludes(least) or not excludes(greatest):
-        return least if excludes(least) else greatest
-    while greatest - least > 1e-6 * greatest:
-        middle = math.sqrt(least * greatest)
-        least, greatest = (least, middle) if excludes(middle) else (middle, greatest)
-    return least
 
 
 def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
@@ -304,6 +284,7 @@ def _deviations(draws: Draws, values: Floats) -> Floats:
 
 def _mean(
     draws: Draws,
+    marked: Floats,
     values: Floats,
     shift: float,
     scale: tuple[float, float],
@@ -318,6 +299,7 @@ def _mean(
     section 11.5), as few answers may hold most words. Of draws with replacement nothing is added.
     """
     number = int(draws.times.sum())
+    units = _units(draws, np.column_stack([marked, values + shift]), scale, of_run is not None)
     weights = draws.weights / np.average(draws.weights, weights=draws.times)
     residuals = weights * _deviations(draws, values)
     if leverage is not None:
@@ -330,8 +312,27 @@ def _mean(
         draws = draws._replace(left_out=np.ones(len(values)))
     mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
-    figure = _figure(mean, error, freedom, number, scale)
-    return MarkedMean(figure, 0.0, figure, residuals, freedom, scale)
+    plain = MarkedMean(_figure(mean, error, freedom, number, scale), 0.0, UNDEFINED, residuals, freedom, scale, units)
+    low, high = plain.bounds()
+    figure = plain.figure._replace(low=low, high=high)
+    return plain._replace(figure=figure, alone=figure)
+
+
+def _units(draws: Draws, columns: Floats, scale: tuple[float, float], of_questions: bool) -> Units:
+    """The units of a mean: its answers, or their clusters. `columns` are (answers, 2), what was marked and the value.
+
+    All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had
+    been drawn with replacement as -log(L) is more than 1 - L.
+    """
+    each = draws.weights / draws.weights.max()
+    weights = draws.times * each
+    repeats = 1.0 if draws.clusters else float(weights @ weights) / float(weights @ each)  # draws are units
+    rows = np.column_stack([weights, weights[:, None] * (columns - scale[0]) / (scale[1] - scale[0])])
+    of_units, *sums = sums_by_cluster(rows, draws.clusters).T
+    left = 1.0 if of_questions else float(np.average(draws.left_out, weights=weights))
+    more = -math.log(left) / (1 - left) if 0 < left < 1 else 1.0
+    parts, values = sums / np.maximum(of_units, np.finfo(float).tiny)  # a weight can be next to nothing
+    return Units(parts, of_units, more * repeats, values)
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:

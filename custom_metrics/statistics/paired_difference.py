@@ -40,22 +40,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z95
+from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z95, unseen_share
 
 Floats = NDArray[np.float64]
+
+Form = Literal["", "positive", "rate"]
+"""What is known of the numbers of a figure: nothing, that none is negative, or that it is a rate between 0 and 1."""
 
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
+FEWEST = 5
+"""Independent units, of which at least so many have bounds and p."""
+
 BOOTSTRAP = "paired bootstrap-t"
 CLUSTERS = "paired cluster bootstrap-t"
+POOLED = f"strata of fewer than {FEWEST} have the pooled variance"
+OVER_STRATA = "over the strata's means"
 SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
@@ -63,7 +71,10 @@ TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
 _REACH = (
     Z95 + 0.8416212335729143
 )  # standard errors of 80 % power: the second is the 80th percentile of the standard normal
-NEGLIGIBLE = 1e-12  # a variance below this share of the whole one is rounding
+NEGLIGIBLE = 1e-12  # what is below this share of the whole is rounding
+FEW = 50.0
+"""Degrees of freedom below which bounds are at least those of Student's t, where rows are unequal."""
+_EQUAL_RESAMPLES = 0.01  # more than so many resamples of equal differences: few units carry the scatter
 
 
 class PairedDifference(NamedTuple):
@@ -86,7 +97,10 @@ NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.na
 
 
 def mean_differences(
-    strata: Sequence[Floats], pairs: Sequence[tuple[int, int]], method: str = BOOTSTRAP
+    strata: Sequence[Floats],
+    pairs: Sequence[tuple[int, int]],
+    method: str = BOOTSTRAP,
+    freedom: Sequence[float] = (),
 ) -> list[PairedDifference]:
     """The differences of pairs of models on a mean, or on the mean over strata of their means.
 
@@ -94,22 +108,29 @@ def mean_differences(
         strata: of each (rows, models) numbers, all of which count.
         pairs: the columns of the models to compare.
         method: its name, for the results.
+        freedom: of each pair, degrees of freedom of unequal rows (:func:`freedom_of`).
     """
     means = np.mean([values.mean(axis=0) for values in strata], axis=0).tolist()
+    if len(strata) > 1 and sum(map(len, strata)) - len(strata) < FEWEST - 1:
+        strata, method = [np.array([values.mean(axis=0) for values in strata])], f"{method}, {OVER_STRATA}"
+    elif len(strata) > 1 and min(map(len, strata)) < FEWEST:
+        method = f"{method}, {POOLED}"
     number = sum(map(len, strata))
     at_once = max(1, min(_PAIRS_AT_ONCE, _BLOCK // max(map(len, strata))))
     results = []
     for start in range(0, len(pairs), at_once):
         block = pairs[start : start + at_once]
         first, second = np.array(block).T
-        pivots = pivots_of([values[:, first] - values[:, second] for values in strata])
-        columns = pivots.differences, *bounds_and_p(pivots), pivots.errors
+        sizes = [np.maximum(*(np.abs(values[:, side]).max(axis=0) for side in (first, second))) for values in strata]
+        pivots = pivots_of([values[:, first] - values[:, second] for values in strata], scale=np.max(sizes, axis=0))
+        bounds = bounds_and_p(pivots, np.array(freedom[start : start + at_once]))
+        columns = (of.tolist() for of in (pivots.differences, *bounds, pivots.errors))
         for (one, other), difference, low, high, p, error in zip(block, *columns, strict=True):
             how = method
-            if error == 0 and number > 1:
+            if error == 0 and number >= FEWEST:
                 how = SAME_EVERYWHERE if difference else NONE_DIFFERS
-            numbers = float(difference), float(low), float(high), float(p)
-            results.append(PairedDifference(means[one], means[other], *numbers, number, how, math.nan, float(error)))
+            values = means[one], means[other], difference, low, high, p
+            results.append(PairedDifference(*values, number, how, math.nan, error))
     return results
 
 
@@ -125,57 +146,101 @@ class Pivots(NamedTuple):
     squares: Floats  # of the resamples' pivots
     resampled_errors: Floats  # of the resamples' differences
     freedom: float  # degrees of freedom: rows minus strata
-    equal: Floats  # rows where all differences are the same and not 0, else 0
+    equal: Floats  # rows where the differences of each stratum are the same and not all 0, else 0
+    carrying: Any = math.inf  # units that carry the scatter, where so few do that resamples lack them; else infinite
+    largest: Any = 0.0  # absolute difference of a stratum
 
 
-def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS) -> Pivots:
-    """The pivots of (rows, pairs) differences of each stratum."""
-    number, rows = strata[0].shape[1], sum(map(len, strata))
-    total, variance = np.zeros((2, number))
+def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, scale: Any = 0.0) -> Pivots:
+    """The pivots of (rows, pairs) differences of each stratum.
+
+    `scale` is the size of the numbers that they are differences of, (pairs,): what is negligible beside it is rounding.
+    Several strata of which some have fewer than :data:`FEWEST` rows: the variance of a row of these is the pooled one of
+    all strata, and they are drawn from the residuals of all.
+    """
+    number, rows, freedom = strata[0].shape[1], sum(map(len, strata)), sum(map(len, strata)) - len(strata)
+    rounding = NEGLIGIBLE * np.max(
+        [np.abs(values).max(axis=0) for values in strata] + [np.zeros(number) + scale], axis=0
+    )
+    means = [np.where(np.abs(of := values.sum(axis=0) / len(values)) > rounding, of, 0.0) for values in strata]
+    residuals = [values - of for values, of in zip(strata, means, strict=True)]
+    residuals = [np.ascontiguousarray(np.where(np.abs(of) > rounding, of, 0.0).T) for of in residuals]
+    small = [len(strata) > 1 and len(values) < FEWEST for values in strata]
+    spread = [of * math.sqrt(of.shape[1] / (of.shape[1] - 1)) for of in residuals if any(small) and of.shape[1] > 1]
+    pool = np.concatenate(spread or [np.zeros((number, 1))], axis=1)
+    variance, pooled, fourth = np.zeros((3, number))
     shifts, variances = np.zeros((2, number, iterations))
-    for place, stratum in enumerate(strata):
-        values, size = np.ascontiguousarray(stratum.T), len(stratum)
-        means = values.sum(axis=1) / size
-        centred = values - means[:, None]
-        squares = centred**2
-        scale = squares.sum(axis=1)
-        total += means
-        variance += _variance(np.zeros((number, 1)), scale[:, None], size, scale)[:, 0]
+    all_squares = np.zeros((number, iterations if any(small) else 0))
+    for place, (centred, is_small) in enumerate(zip(residuals, small, strict=True)):
+        size, squares = centred.shape[1], centred**2
+        sums = squares.sum(axis=1)
+        pooled += sums
+        fourth += (squares**2).sum(axis=1) / max(size * (size - 1), 1) ** 2
+        variance += 0.0 if is_small else sums / max(size * (size - 1), 1)
         done = 0
-        for counts in draws(size, place, iterations):
+        few = np.random.default_rng([SEED, place, pool.shape[1], size])
+        for counts in [_counts(few, pool.shape[1], iterations, size)] if is_small else draws(size, place, iterations):
             block = slice(done, done := done + len(counts))
-            shift = centred @ counts.T
+            drawn = pool if is_small else centred
+            shift = drawn @ counts.T
             shift /= size
             shifts[:, block] += shift
-            variances[:, block] += _variance(np.square(shift, out=shift), squares @ counts.T, size, scale)
+            around = (pool**2 if is_small else squares) @ counts.T - size * np.square(shift, out=shift)
+            around[around <= NEGLIGIBLE * (sums + is_small * (pool**2).sum(axis=1))[:, None]] = 0.0  # rounding
+            if any(small):
+                all_squares[:, block] += around
+            if not is_small:
+                around /= max(size * (size - 1), 1)
+                variances[:, block] += around
+    if any(small):
+        parts = sum(1 / len(values) for values, is_small in zip(strata, small, strict=True) if is_small) / max(
+            freedom, 1
+        )
+        variance += parts * pooled
+        variances += parts * all_squares
     np.square(shifts, out=shifts)
     shifts[shifts < (1e-18 * variance)[:, None]] = 0.0  # rounding
     with np.errstate(invalid="ignore", divide="ignore"):
         pivots = shifts / variances
     pivots[np.isnan(pivots)] = 0.0
+    unknown = np.isinf(pivots)
+    few = unknown.mean(axis=1) > _EQUAL_RESAMPLES
+    pivots[few[:, None] & unknown] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        carrying = np.where(few, np.maximum(variance**2 / fourth, 1.0), math.inf)
     resampled_errors = np.sqrt(variances, out=variances)
     resampled_errors /= len(strata)
-    differences, errors = total / len(strata), np.sqrt(variance) / len(strata)
-    equal = np.where((variance == 0) & (differences != 0), float(rows), 0.0)
-    return Pivots(differences, errors, pivots, resampled_errors, max(rows - len(strata), 1), equal)
+    differences, errors = np.sum(means, axis=0) / len(strata), np.sqrt(variance) / len(strata)
+    largest = np.abs(means).max(axis=0)
+    equal = np.where((variance == 0) & (largest > 0), float(rows), 0.0)
+    return Pivots(differences, errors, pivots, resampled_errors, freedom, equal, carrying, largest)
 
 
-def _variance(squared_shift: Floats, squares: Floats, size: int, scale: Floats) -> Floats:
-    """The squared standard error of means of `size` rows; 0 for fewer than two. It is computed from sums of squares about
-    another centre, and the squared shift of the means from that centre, which is overwritten. Values that are negligible
-    beside `scale`, the (pairs,) sums of squares of all rows, are rounding."""
-    squared_shift *= -size
-    squared_shift += squares
-    squared_shift[squared_shift <= NEGLIGIBLE * scale[:, None]] = 0.0
-    squared_shift /= size * (size - 1) if size > 1 else math.inf
-    return squared_shift
+def freedom_of(strata: Sequence[Floats], scatter: Sequence[Floats]) -> float:
+    """The degrees of freedom of a mean over strata of (rows,) values, each of which is expected to have a part in its
+    stratum's variance (`scatter`): (sum)^2 / (sum of squares) - 1 of the parts; of strata by Satterthwaite (1946). Infinite
+    from :data:`FEW` on, and where parts are equal: there the bootstrap needs no help."""
+    variances = np.array([values.var(ddof=1) / len(values) if len(values) > 1 else 0.0 for values in strata])
+    parts = [of / of.max() if of.any() else np.ones_like(of) for of in scatter]
+    rows = np.array([of.sum() ** 2 / (of**2).sum() for of in parts])
+    if not variances.any() or all(np.ptp(of) <= NEGLIGIBLE for of in parts):
+        return math.inf
+    freedom = variances.sum() ** 2 / (variances**2 / np.maximum(rows - 1, NEGLIGIBLE)).sum()
+    return float(freedom) if freedom < FEW else math.inf
 
 
-def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
+def bounds_and_p(pivots: Pivots, unequal: Any = ()) -> tuple[Floats, Floats, Floats]:
     """Lower and upper 95 % bounds of the differences, and p, each (pairs,).
 
-    Bounds are ``nan`` where resamples do not vary: one row, or equal differences. p is then that of the sign test.
+    All are ``nan`` of fewer than :data:`FEWEST` rows (of strata: of fewer than four degrees of freedom). Where all
+    differences are c, they are those of nothing else seen: a share u of the documents, Clopper and Pearson's upper bound,
+    may differ by up to -c, so that the mean is within 2uc of c. p is then that of the sign test. Where all are 0 there are
+    no bounds, and p is 1.
+
+    `unequal` are degrees of freedom of unequal rows, (pairs,): the bounds are at least those of Student's t.
     """
+    from scipy import special
+
     iterations = pivots.squares.shape[1]
     outside = max(
         0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
@@ -184,16 +249,62 @@ def bounds_and_p(pivots: Pivots) -> tuple[Floats, Floats, Floats]:
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
     varies = pivots.errors > 0
-    reach = np.sqrt(limit) * pivots.errors
-    reach[~(varies & np.isfinite(reach))] = np.nan
-    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(reach), where=varies)
+    statistic = np.divide(np.abs(pivots.differences), pivots.errors, out=np.zeros_like(pivots.errors), where=varies)
     # Beyond the limit exactly where the bounds say so: roots and squares are rounded.
     outer, inner = np.maximum(statistic**2, np.nextafter(limit, np.inf)), np.minimum(statistic**2, limit)
     squared = np.where(statistic > np.sqrt(limit), outer, inner)
     number = np.count_nonzero(pivots.squares >= squared[:, None], axis=1)
     p = extrapolated_p(number, np.sqrt(anchor), statistic, pivots.freedom, iterations)
-    p = np.where(varies, p, np.where(pivots.equal > 0, np.exp2(1.0 - pivots.equal), 1.0))
+    reach = np.sqrt(limit)
+    few = np.isfinite(pivots.carrying)
+    k = np.where(few, pivots.carrying, 1.0)
+    at_least = (special.gammaincinv(k + 1, 1 - SIGNIFICANCE / 2) - k) / np.sqrt(k)
+    p = np.where(few, np.maximum(p, np.minimum(1.0, 2 * special.gammaincc(k + 1, k + statistic * np.sqrt(k)))), p)
+    reach = np.where(few, np.maximum(reach, at_least), reach) * pivots.errors
+    known = np.ones_like(varies)
+    if len(unequal):
+        known &= unequal > 0
+        limit_t = -special.stdtrit(np.maximum(unequal, NEGLIGIBLE), SIGNIFICANCE / 2) * pivots.errors
+        reach = np.maximum(reach, np.where(np.isfinite(unequal), limit_t, 0.0))
+        p_t = 2 * special.stdtr(np.maximum(unequal, NEGLIGIBLE), -statistic)
+        p = np.where(np.isfinite(unequal), np.maximum(p, p_t), p)
+    n = np.maximum(pivots.equal, 1.0)
+    unseen = 2 * unseen_share(n) * pivots.largest
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_equal = 2 * (1 - np.abs(pivots.differences) / (2 * pivots.largest)) ** n
+    reach = np.where(varies, reach, np.where(pivots.equal > 0, unseen, np.nan))
+    p = np.where(varies, p, np.where(pivots.equal > 0, np.minimum(1.0, of_equal), 1.0))
+    known &= pivots.freedom >= FEWEST - 1
+    p = np.where(known, p, np.nan)
+    reach = np.where(known & np.isfinite(reach), reach, np.nan)
     return pivots.differences - reach, pivots.differences + reach, p
+
+
+def figure_bounds(values: Floats, form: Form, freedom: Any = math.inf) -> tuple[Floats, Floats]:
+    """95 % bounds of the means of (rows, figures) numbers, by the same bootstrap; ``nan`` of fewer than :data:`FEWEST`.
+
+    Those of numbers that are ``"positive"`` or 0 are on a logarithmic scale, on which the upper one is a share of 2/rows
+    further out: small samples of long tails lack the tail. Those of a ``"rate"`` are on both scales, the plain and the
+    logistic one: the wider ones, between 0 and 1. ``make check-statistics`` simulates how often they hold.
+    """
+    rows, number = values.shape
+    pivots = pivots_of([np.sort(values, axis=0)])  # the order of rows changes nothing
+    low, high, _ = bounds_and_p(pivots, np.zeros(number) + freedom)
+    mean, reach = pivots.differences, (high - low) / 2
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        if form == "rate":
+            if rows >= FEWEST:  # nothing was seen
+                reach = np.where(np.isnan(reach) & (pivots.errors == 0), 2 * unseen_share(rows), reach)
+            odds, stretched = mean / (1 - mean), np.exp(reach / (mean * (1 - mean)))
+            inside = (mean > 0) & (mean < 1)
+            low = np.where(inside, np.fmin(mean - reach, 1 / (1 + stretched / odds)), mean - reach)
+            high = np.where(inside, np.fmax(mean + reach, 1 / (1 + 1 / (odds * stretched))), mean + reach)
+            return np.maximum(low, 0.0), np.minimum(high, 1.0)
+        if form == "positive":
+            far = np.minimum(reach / mean, 300.0)
+            low = np.where(mean > 0, mean * np.exp(-far), low)
+            high = np.where(mean > 0, mean * np.exp(far * (1 + 2 / rows)), high)
+    return low, high
 
 
 def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: float, iterations: int) -> Floats:
@@ -219,7 +330,7 @@ def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator
     in the same order, which should not depend on that of the runs.
     """
     if rows * iterations <= _BLOCK:
-        yield _cached_counts(rows, stratum, iterations)
+        yield _cached_counts(rows, stratum, iterations).astype(float)
         return
     rng = np.random.default_rng([SEED, stratum, rows])
     block = max(1, _BLOCK // rows)
@@ -227,17 +338,16 @@ def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator
         yield _counts(rng, rows, min(block, iterations - done))
 
 
-@lru_cache(maxsize=4)  # a task's metrics, and its pairs of models, have the same
-def _cached_counts(rows: int, stratum: int, iterations: int) -> Floats:
-    counts = _counts(np.random.default_rng([SEED, stratum, rows]), rows, iterations)
-    counts.setflags(write=False)
-    return counts
+@lru_cache(maxsize=32)  # a task's metrics, and its pairs of models, have the same; so do the tasks of a mean
+def _cached_counts(rows: int, stratum: int, iterations: int) -> NDArray[np.uint16]:  # a quarter of 32 MB at most
+    return _counts(np.random.default_rng([SEED, stratum, rows]), rows, iterations).astype(np.uint16)
 
 
-def _counts(rng: np.random.Generator, rows: int, resamples: int) -> Floats:
-    drawn = rng.integers(rows, size=(resamples, rows))
-    drawn += rows * np.arange(resamples)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * resamples).reshape(resamples, rows).astype(float)
+def _counts(rng: np.random.Generator, rows: int, resamples: int, drawn: int = 0) -> Floats:
+    """How often each row is in resamples that draw so many rows; by default as many as there are."""
+    places = rng.integers(rows, size=(resamples, drawn or rows))
+    places += rows * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=rows * resamples).reshape(resamples, rows).astype(float)
 
 
 def detectable_difference(standard_error: float, documents: int = 0) -> float:
@@ -268,8 +378,10 @@ def rows_needed(difference: float, variance: float, shares: bool = False) -> int
 TANGO = "Tango score interval, p of the same score"
 MOVER = "MOVER of Tango score intervals, p by inverting it"
 
-_BISECTIONS = 50  # halve [-1, 1] to less than 1e-14
+SMALL_STRATUM = 100
+"""Documents of a stratum below which its interval is at least that of half a discordant document more for either model."""
 _FARTHEST = 40.0  # standard errors; beyond, p is no float
+_STEPS = 14  # from there to where a bound touches 0, within 1e-13
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0
 
 
@@ -330,18 +442,19 @@ def difference_of_shares(b: Any, c: Any, n: Any, parts: Any) -> tuple[Floats, Fl
     b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
     n = np.maximum(n, 1.0)
     difference, low = _lower(b, c, n, parts, Z95)
-    high = -_lower(c, b, n, parts, Z95)[1]
-    more, less = np.maximum(b, c), np.minimum(b, c)
-    if len(n) == 1:
-        reach = ((more - less) / np.sqrt(np.maximum(b + c, _TINY)))[0]
-    else:
-        more, less = np.where(difference > 0, b, c), np.where(difference > 0, c, b)
-        reach, far = np.zeros_like(difference), np.full_like(difference, _FARTHEST)
-        for _ in range(_BISECTIONS):  # to where the bound nearer to 0 touches it
-            middle = (reach + far) / 2
-            beyond = _lower(more, less, n, parts, middle)[1] > 0
-            reach, far = np.where(beyond, middle, reach), np.where(beyond, far, middle)
-    p = np.where(difference == 0, 1.0, 2 * special.ndtr(-reach))
+    low, high = np.maximum(low, -1.0), np.minimum(-_lower(c, b, n, parts, Z95)[1], 1.0)
+    more, less = np.where(difference > 0, (b, c), (c, b))
+    reach, far, kept = np.zeros_like(difference), np.full_like(difference, _FARTHEST), np.zeros_like(difference)
+    above, below = np.abs(difference), _lower(more, less, n, parts, far)[1]
+    for _ in range(_STEPS):  # the Illinois method (Dowell and Jarratt 1971), to where the bound nearer to 0 touches it
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middle = np.clip(np.nan_to_num((reach * below - far * above) / (below - above)), reach, far)
+        bound = _lower(more, less, n, parts, middle)[1]
+        nearer = bound > 0
+        above = np.where(nearer, bound, np.where(kept < 0, above / 2, above))  # an end that stays twice counts half
+        below = np.where(nearer, np.where(kept > 0, below / 2, below), bound)
+        reach, far, kept = np.where(nearer, middle, reach), np.where(nearer, far, middle), np.where(nearer, 1, -1)
+    p = np.where(difference == 0, 1.0, 2 * special.ndtr(-middle))
     outside = (low > 0) | (high < 0)  # where p and bounds are rounded, the bounds decide
     p = np.where(outside, np.minimum(p, np.nextafter(SIGNIFICANCE, 0)), np.maximum(p, SIGNIFICANCE))
     return difference, low, high, np.asarray(np.where(np.isnan(difference), np.nan, p))
@@ -351,7 +464,12 @@ def _lower(b: Floats, c: Floats, n: Floats, parts: Floats, z: Any) -> tuple[Floa
     """The mean over strata of (b - c)/n, and its lower bound at z standard errors."""
     differences = (b - c) / n
     mean = (parts * differences).sum(axis=0)
-    distances = parts * (differences - tango_lower(b, c, n, z))
+    distances = differences - tango_lower(b, c, n, z)
+    if len(n) > 1:
+        likely_b, likely_c = (b + 0.5) / (n + 1), (c + 0.5) / (n + 1)
+        floor = z * np.sqrt((likely_b + likely_c - (likely_b - likely_c) ** 2) / n)
+        distances = np.where(n < SMALL_STRATUM, np.maximum(distances, floor), distances)
+    distances = parts * distances
     return mean, np.asarray(mean - np.sqrt((distances**2).sum(axis=0)))
 
 
@@ -374,16 +492,16 @@ def tango_lower(b: Any, c: Any, n: Any, z: Any = Z95) -> Floats:
     """The lower bound of (b - c)/n by Tango's score interval; the upper one is ``-tango_lower(c, b, n)``.
 
     It is where the score statistic equals z. Its variance is that of the difference, with the probability of b estimated by
-    maximum likelihood under the bound (equation 5 of the paper).
+    maximum likelihood under the bound (equation 5 of the paper). Without that probability the equation is a cubic one: with
+    k = z^2/n, the difference d = (b - c)/n and the discordant share s = (b + c)/n, a bound is (d + y)/(1 + k), where
+
+        y^3 = k (k + s - d^2) y + k^2 d (1 - s)
+
+    has three real roots. The least and the greatest belong to the bounds, the one between them to no probability.
     """
     b, c, n = (np.asarray(counts, dtype=float) for counts in (b, c, n))
-    low, high = (c - b) / n, np.ones(np.broadcast_shapes(b.shape, c.shape, n.shape, np.shape(z)))  # of (c - b)/n
-    for _ in range(_BISECTIONS):
-        delta = (low + high) / 2
-        linear = -b - c + (2 * n - c + b) * delta
-        constant = -b * delta * (1 - delta)
-        chance = (np.sqrt(np.maximum(0, linear**2 - 8 * n * constant)) - linear) / (4 * n)
-        variance = n * (2 * chance + delta * (1 - delta))
-        score = (c - b - n * delta) / np.sqrt(np.maximum(variance, _TINY))  # it falls as delta rises
-        low, high = np.where(score >= -z, delta, low), np.where(score >= -z, high, delta)
-    return np.asarray(-(low + high) / 2)
+    k, difference, share = np.square(z) / n, (b - c) / n, (b + c) / n
+    root = np.sqrt(k * (k + share - difference**2) / 3)
+    cosine = k**2 * difference * (1 - share) / 2 / np.maximum(root**3, _TINY)
+    angle = np.arccos(np.clip(cosine, -1.0, 1.0))
+    return np.asarray((difference + 2 * root * np.cos((angle + 2 * math.pi) / 3)) / (1 + k))

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import chain, compress
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Rows, Stratum
-from custom_metrics.statistics.intervals import Z95, sums_by_cluster, wilson
-from custom_metrics.statistics.paired_difference import Floats
+from custom_metrics.statistics.intervals import Z95, clopper_pearson, sums_by_cluster, t95, wilson
+from custom_metrics.statistics.paired_difference import FEWEST, SMALL_STRATUM, Floats
 from custom_metrics.statistics.units import is_wide
 
 
@@ -78,7 +78,10 @@ def mean_of_shares(
     Wilson's interval takes the number of documents that would give the mean's variance in a simple sample (Korn and
     Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3). For that
     number each stratum's share is taken to be (k + 1)/(n + 2): k of n, and a hit and a miss more. Else a stratum without a
-    hit, or with hits alone, would not vary at all. ``make check-statistics`` simulates how often the bounds hold.
+    hit, or with hits alone, would not vary at all. Where a stratum has fewer than 100 documents, the interval is Clopper
+    and Pearson's, and the number of documents falls with the squared ratio of the normal and Student's t (Satterthwaite's
+    degrees of freedom), as Korn and Graubard have it; or that of MOVER, where it is wider. ``make check-statistics``
+    simulates how often the bounds hold.
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator; or a mean of shares itself, which counts by
@@ -108,15 +111,13 @@ def mean_of_shares(
     mean = min(1.0, math.fsum(stratum.weight * stratum.share for stratum in strata))
     total = sum(stratum.n for stratum in strata)
     if error == 0:
-        bounds = fmean(f.low for f in defined), fmean(f.high for f in defined)
-        return FigureOfStrata.of(Figure(mean, *bounds, error, total), strata)
+        ends = fmean(f.low for f in defined), fmean(f.high for f in defined)
+        return FigureOfStrata.of(Figure(mean, *ends, error, total), strata)
     likely = [(share * n + 1) / (n + 2) for share, n, _ in strata]
+    variances = [weight**2 * share * (1 - share) / n for (_, n, weight), share in zip(strata, likely, strict=True)]
     centre = math.fsum(stratum.weight * share for stratum, share in zip(strata, likely, strict=True))
-    documents = (
-        centre
-        * (1 - centre)
-        / math.fsum(weight**2 * share * (1 - share) / n for (_, n, weight), share in zip(strata, likely, strict=True))
-    )
+    documents = centre * (1 - centre) / math.fsum(variances)
+    of_small = min(stratum.n for stratum in strata) < SMALL_STRATUM
     if math.isnan(error):
         error = math.sqrt(
             math.fsum(
@@ -124,9 +125,19 @@ def mean_of_shares(
                 for share, n, weight in strata
             )
         )
+        if of_small:
+            squares = math.fsum(v**2 / max(n - 1, 1) for v, (_, n, _) in zip(variances, strata, strict=True))
+            documents *= (Z95 / t95(math.fsum(variances) ** 2 / squares)) ** 2
     elif 0 < mean < 1:
         documents = mean * (1 - mean) / error**2
-    return FigureOfStrata.of(Figure(mean, *wilson(mean * documents, documents), error, total), strata)
+    bounds = wilson(mean * documents, documents)
+    if of_small:
+        low, high = map(float, clopper_pearson(mean * documents, documents))
+        own = [wilson(share * n, n) for share, n, _ in strata]
+        below = math.hypot(*(of.weight * (of.share - ends[0]) for of, ends in zip(strata, own, strict=True)))
+        above = math.hypot(*(of.weight * (ends[1] - of.share) for of, ends in zip(strata, own, strict=True)))
+        bounds = max(0.0, min(low, mean - below)), min(1.0, max(high, mean + above))
+    return FigureOfStrata.of(Figure(mean, *bounds, error, total), strata)
 
 
 def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure:
@@ -138,7 +149,8 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
     bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
     (:mod:`custom_metrics.statistics.units`) limit where the rate can be; they do not measure its scatter, and do not
-    average out: their distances are summed.
+    average out: their distances are summed. Means of fewer than five documents have the variance that the strata have in
+    common.
 
     Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
     stratum has none, but for a standard error of 0: equal values of a stratum are no reason to say nothing of the others.
@@ -147,9 +159,10 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     if len(defined) <= 1:
         return defined[0] if defined else UNDEFINED
     number, mean = len(defined), fmean(figure.value for figure in defined)
+    defined, reach = _with_common_variance(defined)
     if math.isnan(error):
         error = math.hypot(*(figure.standard_error for figure in defined)) / number
-    below = above = Z95 * error
+    below = above = reach * error
     if math.isnan(error):
         wide = [math.isnan(figure.standard_error) and is_wide(figure.low, figure.high) for figure in defined]
         below = _reach([figure.value - figure.low for figure in defined], wide)
@@ -160,6 +173,31 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     if math.isnan(lowest + highest) or error == 0:
         bounds = math.nan, math.nan
     return Figure(mean, *bounds, error, sum(figure.n for figure in defined))
+
+
+def _with_common_variance(figures: list[Figure]) -> tuple[list[Figure], float]:
+    """The figures, with a standard error and bounds for means of so few documents that they have no bounds: by the variance
+    of a document that all have in common. Where that has fewer than four degrees of freedom, the figures are the sample, if
+    there are five. Also how many standard errors away the bounds of their mean are."""
+    small = [0 < figure.n < FEWEST and math.isnan(figure.low) for figure in figures]
+    if not any(small) or not all(figure.n for figure in figures):
+        return figures, Z95
+    known = [figure for figure in figures if figure.n > 1 and not math.isnan(figure.standard_error)]
+    freedom = sum(figure.n - 1 for figure in known)
+    if freedom >= FEWEST - 1:
+        variance = math.fsum(figure.standard_error**2 * figure.n * (figure.n - 1) for figure in known) / freedom
+        errors = [math.sqrt(variance / f.n) if is_small else f[3] for f, is_small in zip(figures, small, strict=True)]
+    elif all(small) and len(figures) >= FEWEST:
+        freedom, errors = len(figures) - 1, [stdev(figure.value for figure in figures)] * len(figures)
+    else:
+        return figures, Z95
+    reach = t95(freedom)
+    return [
+        figure._replace(low=figure.value - reach * error, high=figure.value + reach * error, standard_error=error)
+        if is_small
+        else figure
+        for figure, error, is_small in zip(figures, errors, small, strict=True)
+    ], reach
 
 
 def _reach(distances: Sequence[float], wide: Sequence[bool]) -> float:

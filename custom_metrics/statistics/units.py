@@ -1,7 +1,7 @@
 """Units of metrics, and the one rule for figures that are too uncertain to be shown.
 
 A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value carries almost no information,
-and 0.0 would look like the best of all. Reports, cards and leaderboards show the bounds alone: :func:`is_measurable`
+and 0.0 would look like the best of all. Reports and comparisons show the bounds alone: :func:`is_measurable`
 decides, and :func:`without_point` takes the value away. The harness's table and results lack a corrected rate that is not
 measurable.
 """
@@ -27,8 +27,8 @@ FEWEST_UNSAID = 50
 NOT_MEASURABLE = "not measurable"
 """The text in place of such a figure."""
 
-_SPANS: dict[Unit, float] = {"share": 1.0, "score": 1.0, "correlation": 2.0, "rating": 3.0}
-"""Unit to the length of its scale; lengths in characters and words, and numbers of any kind, have no end."""
+_SCALES: dict[Unit, tuple[float, float]] = {"share": (0, 1), "score": (0, 1), "correlation": (-1, 1), "rating": (1, 4)}
+"""Unit to the ends of its scale; lengths in characters and words, and numbers of any kind, have none."""
 
 
 def fixed(value: float, decimals: int, sign: str = "") -> str:
@@ -43,7 +43,16 @@ def is_wide(low: float, high: float, scale: float = 1.0) -> bool:
 
 def is_measurable(figure: Figure, unit: Unit) -> bool:
     """Whether a figure may be shown as a number. One without bounds may: how sure it is, is not known."""
-    return not is_wide(figure.low, figure.high, _SPANS.get(unit, math.inf))
+    least, greatest = _SCALES.get(unit, (0, math.inf))
+    return not is_wide(figure.low, figure.high, greatest - least)
+
+
+def within_scale(figure: Figure, unit: Unit) -> Figure:
+    """A figure whose bounds end where its scale does: those of a mean of few scores may reach beyond."""
+    least, greatest = _SCALES.get(unit, (-math.inf, math.inf))
+    if not (figure.low < least or figure.high > greatest):
+        return figure
+    return figure._replace(low=max(figure.low, least), high=min(figure.high, greatest))
 
 
 def small_n(figure: Figure) -> str:

@@ -9,6 +9,13 @@ from typing import Any
 
 from custom_metrics.usage.plain_errors import UsageError
 
+GONE = {
+    "auto": "name a detector, such as lexical or a classifier of the hub",
+    "engine": "classifiers run in transformers, on several GPUs by `accelerate launch`",
+    "hybrid": "fuse the rankings yourself, and name the run file (clapnq_rag_run, run=FILE)",
+}
+"""Names of detectors, retrievers and options that went in version 0.1, to what to use instead."""
+
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -37,7 +44,10 @@ def _typed(text: str) -> Any:
 
 
 def known_instead(name: str, known: Collection[str]) -> str:
-    """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME, NAME``."""
+    """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME, NAME``; or what to use
+    instead of one that is :data:`GONE`."""
+    if name in GONE:
+        return f": it is gone; {GONE[name]}"
     plain = {_plain(option): option for option in known}
     near = difflib.get_close_matches(_plain(name), plain, 1)
     if not known:

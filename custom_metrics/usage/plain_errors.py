@@ -6,6 +6,9 @@ the program, and keeps its traceback. Messages quote settings and addresses, wit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from custom_metrics.usage.secrets import blank
@@ -19,4 +22,21 @@ class PlainError(Exception):
 
 
 class UsageError(PlainError, ValueError):
-    """What the user asked for cannot be done: an unknown name, a value of the wrong kind, a task that does not fit."""
+    """What the user asked for cannot be done: an unknown name, a value of the wrong kind, a task that does not fit.
+
+    >>> raise UsageError("--limit takes a number, got 'ten'")
+    Traceback (most recent call last):
+    custom_metrics.usage.plain_errors.UsageError: --limit takes a number, got 'ten'
+    """
+
+
+@contextmanager
+def naming(path: Path | str, instead: Path | None = None) -> Iterator[None]:
+    """Let an error of the system in the block name `path` where it names no file, as of a full disk, or the one `instead`
+    of which the user knows `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(instead)) or isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,39 +1,43 @@
 """Secrets in settings: keys, tokens and passwords are blanked wherever a setting is written, shown or hashed.
 
 A secret is known by its name (``api_key``, ``--hf-token``, ``Authorization:``, ``?key=`` of an address) or by its form (the
-user of an address, ``hf_...``, ``sk-...``). All of them become :data:`BLANK`, so settings that differ in nothing else are
-equal, and so are their digests. :func:`blank` is for settings and messages. Prompts and answers are stored as they are;
-what a page or a terminal shows of them goes through :func:`blank_text`.
+user of an address, the rows of ``secrets.tsv``). All of them become :data:`BLANK`, so settings that differ in nothing
+else are equal, and so are their digests. :func:`blank` is for settings and messages. Prompts and answers are stored as they
+are; what a page or a terminal shows of them goes through :func:`blank_text` or :func:`masked`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 BLANK = "<secret>"
 """Stands for a secret."""
 
 _NONE, _PERHAPS, _SURE = range(3)  # what a name says of its value; of `_PERHAPS` only long random values are secrets
-_SECRET = frozenset(
-    "accesskey accesstoken apikey auth authorization authtoken bearer cookie credential credentials hftoken passcode "
-    "passphrase passwd password passwords pwd secret secretkey secrets".split()
+# Names as words in lower case with `_` between, such as my_api_key of myApiKey; a name is known by its last words.
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:accesskey|accesstoken|apikey|auth|authorization|authtoken|bearer|cookie|credentials?|hftoken|jwt|pass"
+    r"|passcode|passphrase|passwd|passwords?|pat|pgpass|pwd|secret|secretkey|secrets|sshpass)$"
+    r"|(?:password|passwd|passphrase|apikey|secretkey|accesskey)$"  # PGPASSWORD
+    r"|(?:^|_)(?:access|account|admin|anthropic|api|auth|azure|client|encryption|google|hf|master|mistral|openai|private"
+    r"|secret|service|signing|ssh|subscription)_keys?$"
+    r"|(?:^|_)(?:access|api|auth|bearer|client|github|gitlab|hf|hub|huggingface|personal|refresh|session)_tokens?$"
+    r"|^(?:x_(?:\w+_)?)?(?:key|token)$"  # of a header, such as X-Gateway-Token
 )
-_OF_KEY = frozenset(
-    "access account admin anthropic api auth azure client encryption google hf master mistral openai private secret "
-    "service signing ssh subscription".split()
+_MAYBE_NAME = re.compile(r"(?:^|_)(?:keys?|tokens?|sig|signature)$")
+_PLAIN_NAME = re.compile(
+    r"(?:^|_)(?:cache|column|dedup|doc|foreign|group|index|join|map|metric|partition|primary|public|sort)_keys?$"
 )
-_OF_TOKEN = frozenset("access api auth bearer client github gitlab hf hub huggingface personal refresh session".split())
-_NO_SECRET = frozenset(
-    "cache column dedup doc foreign group index join map metric partition primary public sort".split()
-)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_BETWEEN_WORDS = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _RANDOM = re.compile(r"\\*[\"']?([\w.~+/%-]{20,}={0,2})")  # in an address % escapes what is no letter
+_HIDDEN = "\U0010fffe"  # no character of any text
+_RUN = re.compile(f"{_HIDDEN}+")
 _PLAIN = frozenset(("", "auto", "false", "no", "none", "null", "true", "yes", BLANK))
 _NUMBER = re.compile(r"[+-]?[0-9]{0,6}(?:\.[0-9]*)?")
 _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -44,20 +48,10 @@ _SCHEME = re.compile(r"((?:bearer|basic|digest|token)\s+)(.*)", re.IGNORECASE | 
 _USER_OF_ADDRESS = re.compile(  # of one that was taken for a path, too, which has a single slash
     r"""(?:(?<=://)|(?<=http:/)|(?<=https:/))(?:[^\s/?#"'<>,;]|[,;](?![\w.-]+=))+(?=@)"""
 )
-_FORMS = re.compile(
-    r"""(?<![A-Za-z0-9])(?:
-      hf_[A-Za-z0-9]{20,}
-      | sk-(?:[A-Za-z0-9]{1,40}[-_]){0,8}(?=[a-z]*[0-9A-Z])[A-Za-z0-9]{16,}[\w-]*
-      | [rs]k_(?:live|test)_[A-Za-z0-9]{16,}
-      | gh[opsru]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{20,}
-      | xox[a-z]-[\w-]{10,}
-      | (?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])
-      | AIza[\w-]{30,}
-      | (?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+
-      | (?<=[Bb]earer[ ])(?=[^\s0-9]*[0-9])[\w.~+/=-]{16,}
-    ) | -----BEGIN[ ][A-Z ]{0,40}PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]{0,40}-----|\Z)""",
-    re.VERBOSE | re.DOTALL,
-)
+_TABLE = [line.split("\t") for line in Path(__file__).with_name("secrets.tsv").read_text("utf-8").splitlines()[1:]]
+"""Name, form (a regular expression), example and source of each kind of key."""
+
+_FORMS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(form for _, form, *_ in _TABLE)})", re.DOTALL)
 _NAMED = re.compile(
     r"""(?<![\w-])(?:
       -{0,2}(?P<name>[A-Za-z][\w-]*)(?:\\*["'])?[\])]?\s*(?P<sign>={1,2}|:(?!//))\s*
@@ -84,17 +78,18 @@ def blank(value: Any) -> Any:
 
 def blank_text(text: str) -> tuple[str, Callable[[int], int]]:
     """A text without its secrets, and a function from a place in the text to the same place there."""
-    shown, kept, at, to = _text(text), [(0, 0, 0)], 0, 0
-    for part in shown.split(BLANK):  # what stands between the secrets: its place in both texts, and its length
-        at = max(at, text.find(part, at))
-        kept.append((at, to, len(part)))
-        at, to = at + len(part), to + len(part) + len(BLANK)
+    secrets = [secret.span() for secret in _RUN.finditer(_marked(text))]
 
     def moved(place: int) -> int:
-        start, to, length = kept[bisect_right(kept, place, key=lambda part: part[0]) - 1]
-        return to + min(place - start, length)
+        before = [(start, end) for start, end in secrets if start < place]
+        return place + sum(len(BLANK) - (min(end, place) - start) for start, end in before)
 
-    return shown, moved
+    return _RUN.sub(BLANK, _marked(text)), moved
+
+
+def masked(text: str) -> str:
+    """A text of the same length in which the characters of secrets are ``x``, for a page on which people mark places."""
+    return "".join(map(lambda new, old: old if new != _HIDDEN or old.isspace() else "x", _marked(text), text))
 
 
 def _blank(value: Any, named: int) -> Any:
@@ -119,19 +114,12 @@ def _blank(value: Any, named: int) -> Any:
 
 @lru_cache(maxsize=4096)
 def _says(name: str) -> int:
-    """What the name of a setting says of its value, by its last words: ``api_key`` and ``myApiKey`` name a secret, not
-    ``api_key_file``, ``max_tokens`` and ``tokenizer``."""
-    words = [word.lower() for word in _WORD.findall(name[:200])]
-    *before, last = words or [""]
-    previous = before[-1] if before else ""
-    is_alone = not before or before[0] == "x"  # of a header, such as X-Gateway-Token
-    if last in _SECRET:
-        return _SURE
-    if last in ("key", "keys") and previous not in _NO_SECRET:
-        return _SURE if previous in _OF_KEY or (is_alone and last == "key") else _PERHAPS
-    if last in ("token", "tokens"):
-        return _SURE if previous in _OF_TOKEN or (is_alone and last == "token") else _PERHAPS
-    return _PERHAPS if last in ("sig", "signature") else _NONE
+    """What the name of a setting says of its value: ``api_key`` and ``myApiKey`` name a secret, not ``api_key_file``,
+    ``max_tokens`` and ``tokenizer``."""
+    words = _BETWEEN_WORDS.sub("_", name[:200]).strip("_").lower()
+    if _PLAIN_NAME.search(words):
+        return _NONE
+    return _SURE if _SECRET_NAME.search(words) else _PERHAPS if _MAYBE_NAME.search(words) else _NONE
 
 
 def _named_text(value: str, named: int) -> str:
@@ -164,7 +152,16 @@ def _text(text: str) -> str:
             pass
         else:
             return text if clean == read else json.dumps(clean)
-    text = _FORMS.sub(BLANK, _USER_OF_ADDRESS.sub(BLANK, text))
+    return _RUN.sub(BLANK, _marked(text))
+
+
+def _marked(text: str) -> str:
+    """A text of the same length in which the characters of secrets are :data:`_HIDDEN`."""
+
+    def mark(secret: re.Match[str]) -> str:
+        return _HIDDEN * len(secret[0])
+
+    text = _FORMS.sub(mark, _USER_OF_ADDRESS.sub(mark, text))
     parts, done, at = [], 0, 0
     while found := _NAMED.search(text, at):
         at = found.end()
@@ -172,12 +169,15 @@ def _text(text: str) -> str:
             continue
         start, end = _value_at(text, found, named)
         value = text[start:end]
+        scheme = _SCHEME.fullmatch(value)
         # Behind a colon a secret is long, has a scheme or a digit: all else is a word of prose.
-        telling = len(value) >= 16 or _SCHEME.fullmatch(value) or any(map(str.isdigit, value))
+        telling = len(value) >= 16 or scheme or any(map(str.isdigit, value))
         # What stays is short, so reading on within it reads no text twice.
-        if start == end or _is_plain(value.strip()) or (found["sign"] == ":" and start == at and not telling):
+        is_plain = _is_plain(value.strip()) or (scheme is not None and _is_plain(scheme[2].strip()))
+        if start == end or is_plain or (found["sign"] == ":" and start == at and not telling):
             continue
-        parts += [text[done:start], _named_text(value, _SURE)]
+        start += scheme.end(1) if scheme else 0
+        parts += [text[done:start], _HIDDEN * (end - start)]
         done = at = end
     return "".join([*parts, text[done:]])
 

@@ -22,7 +22,7 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from custom_metrics.usage.printable import excerpt
 from detector_plugin.detector import Languages, Texts, check_lengths
-from detector_plugin.lexical.features import FEATURE_NAMES, answer_features
+from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
 WEIGHTS = Path(__file__).parent / "weights"
 """Folder of the weights that ship."""
@@ -149,7 +149,7 @@ class LexicalDetector:
             if wanted is not forest or sum(map(len, pending)) > _BATCH_WORDS:
                 flush()
                 forest = wanted
-            matrix = answer_features(reference, answer, language, question)
+            matrix = joined_features(reference, answer, language, question)
             overlaps.append(float(matrix[0, _OVERLAP_COLUMN]) if len(matrix) else 1.0)
             pending.append(matrix)
         flush()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
+from detector_plugin.lexical.joining import joined, joined_reference, place_in_joined, written_otherwise
 from detector_plugin.lexical.reference import (
     GRAMS,
     TOKEN,
@@ -97,6 +98,20 @@ FEATURE_NAMES: tuple[str, ...] = (
     COPIED_AROUND,
 )
 """Names of the columns of :func:`answer_features`."""
+
+
+def joined_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
+    """As :func:`answer_features`, of texts in which a number that answer and reference write otherwise, and a split word,
+    are one (:mod:`~detector_plugin.lexical.joining`). The weights were trained on the texts as they are."""
+    among = written_otherwise(answer, reference)
+    reference = joined_reference(reference, language, among)
+    forms = index_reference(reference).forms
+    whole, removed = joined(answer, language, lambda word: normalise(word) in forms, among)
+    matrix = answer_features(reference, whole, language, joined(question, language, None, among)[0])
+    if whole == answer or not len(matrix):
+        return matrix
+    starts, whole_starts = ([start for start, _ in words(text, language)] for text in (answer, whole))
+    return matrix[np.searchsorted(whole_starts, place_in_joined(starts, removed), "right") - 1]
 
 
 def answer_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:

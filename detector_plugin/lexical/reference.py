@@ -15,6 +15,8 @@ from operator import eq
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.usage.characters import IGNORABLE, POINTS, ascii_digits
+
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
@@ -27,11 +29,9 @@ _CYRILLIC |= {"љ": "lj", "њ": "nj", "џ": "dž", "щ": "šč", "ъ": "", "ь":
 # Alef, yeh and kaf differ by keyboard (Arabic, Persian, Urdu), teh marbuta is often typed as heh.
 _ARABIC = {"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ی": "ي", "ئ": "ي", "ؤ": "و", "ة": "ه", "ۃ": "ه", "ہ": "ه"}
 _ARABIC |= {"ھ": "ه", "ک": "ك", "ـ": ""}
-_TASHKEEL = dict.fromkeys([*range(0x0610, 0x061B), *range(0x064B, 0x0660), 0x0670, *range(0x06D6, 0x06DD)])
-_INVISIBLE = dict.fromkeys([0x00AD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), 0xFE0F, 0xFEFF])
-_DIGITS = {ord(zero) + digit: str(digit) for zero in "٠۰०০" for digit in range(10)}
+_ARABIC |= dict.fromkeys((point for point in POINTS if point >= "\u0600"), "")  # with Hebrew's the weights were trained
 # Casefolding makes "i̇" of Turkish İ; ı and i are one letter to whoever capitalises a name.
-_FOLDED = str.maketrans(_CYRILLIC | _ARABIC | {"ı": "i", "\u0307": ""}) | _TASHKEEL | _INVISIBLE | _DIGITS
+_FOLDED = str.maketrans(_CYRILLIC | _ARABIC | {"ı": "i", "\u0307": ""})
 _FOLDABLE = re.compile("[" + re.escape("".join(map(chr, _FOLDED))) + "]")
 
 
@@ -40,7 +40,9 @@ def normalise(text: str) -> str:
 
     The number of line feeds does not change: a text of one word a line stays one.
     """
-    text = unicodedata.normalize("NFKC", text).casefold()
+    if not text.isascii():
+        text = ascii_digits(unicodedata.normalize("NFKC", IGNORABLE.sub("", text)))
+    text = text.casefold()
     # Looking for one such letter is much faster than translating every letter of a Latin text.
     return text.translate(_FOLDED) if _FOLDABLE.search(text) else text
 

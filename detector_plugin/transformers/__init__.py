@@ -5,18 +5,18 @@ The package has the library's name; imports are absolute, so ``import transforme
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
-from custom_metrics.usage.options import known_instead, misspelt
+from custom_metrics.usage.options import refuse_unknown
 from detector_plugin.detector import (
     Languages,
     Texts,
@@ -27,13 +27,9 @@ from detector_plugin.detector import (
     parse_number,
 )
 from detector_plugin.sentences import sentence_bounds
-from detector_plugin.transformers.engine import Engine, Runner, Setup
-from detector_plugin.transformers.inputs import FORMS, Document, Encoded, Encoder, Piece, Window, room_for, spans_of
+from detector_plugin.transformers.engine import Engine
+from detector_plugin.transformers.inputs import FORMS, Document, Encoder, Piece, Window, room_for, spans_of
 from detector_plugin.transformers.model import LONGEST, describe_model, find_repositories, library, max_positions
-from detector_plugin.transformers.vllm_engine import VLLM
-
-ENGINES: Mapping[str, type[Engine]] = {"transformers": Runner, "vllm": VLLM}
-"""The engines, by the name that the option ``engine`` gives. A new engine is a line here."""
 
 _CHUNK = 32  # documents that the tokenizer reads at once
 
@@ -56,10 +52,7 @@ class TransformersDetector:
     as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
     """
 
-    WITHOUT_EFFECT = frozenset(
-        "engine batch_size batch_tokens device progress tensor_parallel_size data_parallel_size gpu_memory_utilization "
-        "enforce_eager".split()
-    )
+    WITHOUT_EFFECT = frozenset({"batch_size", "batch_tokens", "device"})
     """Options that change how fast spans are found, and where, but no span."""
 
     def __init__(
@@ -71,7 +64,6 @@ class TransformersDetector:
         attention: str = "auto",
         threshold: float | str | None = None,
         max_length: int | str | None = None,
-        engine: str = "transformers",
         batch_size: int | str | None = None,
         batch_tokens: int | str | None = None,
         dtype: str = "auto",
@@ -79,16 +71,12 @@ class TransformersDetector:
         revision: str | None = None,
         base_model: str | None = None,
         trust_remote_code: bool | str = False,
-        progress: bool | str = True,
-        **engine_options: Any,
     ) -> None:
-        engine_class = _engine_class(name, engine, engine_options)
         self.name = name.rstrip("/") or name
         check_choice("form", form, ("auto", *FORMS))
         check_choice("attention", attention, ("auto", "bidirectional", "causal"))
         check_choice("dtype", dtype, ("auto", "float32", "bfloat16", "float16"))
         given_threshold: float | None = parse_number("threshold", threshold, float, 0, 1)
-        self.progress = parse_flag("progress", progress)
         size = parse_number("batch_size", batch_size, int, 1)
         tokens = parse_number("batch_tokens", batch_tokens, int, 1)
         given_length = parse_number("max_length", max_length, int, 1)
@@ -123,10 +111,7 @@ class TransformersDetector:
         unnamed = (HALLUCINATION, BORNE_OUT) if checks_facts else (None, None) if model.of_texts else UNNAMED
         self.categories = class_meanings(model.labels, given_labels, f"detector {name}", unnamed)
         length = given_length or parse_number("max_length", stored.max_length, int, 1)
-        pairs = self.form != "paper"
-        self.engine: Engine = engine_class(
-            Setup(model, bidirectional, pairs, length, size, tokens, dtype, device, options=engine_options)
-        )
+        self.engine = Engine(model, bidirectional, size, tokens, dtype, device)
         limit = self.engine.longest
         if limit is not None and length is not None and length > limit:
             raise UnusableDetector(
@@ -145,7 +130,6 @@ class TransformersDetector:
             "threshold": None if self.threshold == default_threshold else self.threshold,
             "max_length": given_length,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
-            "quantization": engine_options.get("quantization"),
         }
         self.version: str = model.version + "".join(
             f";{key}={value}" for key, value in changes.items() if value is not None
@@ -177,7 +161,7 @@ class TransformersDetector:
         """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
         are done; empty answers have none."""
         check_lengths(references, answers, languages, questions)
-        with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None if self.progress else True) as bar:
+        with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]
             bar.update(len(answers) - len(indices))
 
@@ -192,7 +176,8 @@ class TransformersDetector:
             ]
 
             def windows() -> Iterator[Window]:
-                encoded = _encode_ahead(self.encoder.encode_all, texts)
+                chunks = (texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK))
+                encoded = chain.from_iterable(map(self.encoder.encode_all, chunks))
                 for index, places in zip(indices, bounds, strict=True):
                     pieces = [Piece(*place, tokens) for place, tokens in zip(places, encoded, strict=False)]
                     yield from Document(index, pieces, self.categories, self.max_length, self.of_texts).windows()
@@ -206,47 +191,18 @@ class TransformersDetector:
                     yield document
 
 
-def _encode_ahead(encode: Callable[[Sequence[Any]], list[Encoded]], documents: Sequence[Any]) -> Iterator[Encoded]:
-    """The tokens of documents; the tokenizer works in a thread of its own, a chunk before the engine."""
-    chunks = [documents[start : start + _CHUNK] for start in range(0, len(documents), _CHUNK)]
-    with ThreadPoolExecutor(1) as thread:
-        pending = None
-        for chunk in (*chunks, None):
-            submitted = thread.submit(encode, chunk) if chunk else None
-            if pending:
-                yield from pending.result()
-            pending = submitted
-
-
 # Before a model is loaded
 
 
-def check_model(
-    name: str, revision: str | None = None, base_model: str | None = None, engine: str = "transformers", **options: Any
-) -> None:
-    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, no such
-    option, or the engine cannot be had.
+def check_model(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
+    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or no such
+    option.
     """
-    engine_class = _engine_class(name, engine, options)
+    refuse_unknown(f"detector {name}", options, partial(TransformersDetector, name), UnusableDetector)
     for library_name in ("torch", "transformers"):
         if find_spec(library_name) is None:
             library(library_name)  # which says what to install
     find_repositories(name.rstrip("/") or name, revision, base_model)
-    engine_class.check(name.rstrip("/") or name)
-
-
-def _engine_class(detector: str, name: str, options: Mapping[str, Any]) -> type[Engine]:
-    """The engine of a name, which has all of these options."""
-    check_choice("engine", name, tuple(ENGINES))
-    engine = ENGINES[name]
-    parameters = inspect.signature(TransformersDetector).parameters.values()
-    option_names = sorted(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
-    for option in sorted(options.keys() - {*option_names}):
-        if not engine.has_options:
-            raise UnusableDetector(f"detector {detector}: no option {option!r}{known_instead(option, option_names)}")
-        if meant := misspelt(option, option_names):
-            raise UnusableDetector(f"detector {detector}: no option {option!r}; did you mean {meant!r}?")
-    return engine
 
 
 # The meaning of a classifier's classes: borne out, hallucinated, or one of the categories

@@ -33,6 +33,7 @@ _LABELS = {"relevant": relevance.ANSWER, "non_relevant": relevance.NO_ANSWER}
 
 
 def _clapnq(prediction: str, reference: Any, *, column: str) -> Mapping[str, Any]:
+    grounding.refuse_other_scripts(reference)
     document = {"answerable": True, "answers": [], "groundings": [], column: reference}
     return grounding.process_results(document, [final_answer(prediction)])
 

@@ -12,6 +12,7 @@ from typing import Any
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
 from lm_eval_tasks.definition.schema import (
     DEFINED_MEAN,
+    DEFINED_SCORE,
     DEFINED_SHARE,
     Base,
     Benchmark,
@@ -19,9 +20,9 @@ from lm_eval_tasks.definition.schema import (
     Metric,
     Task,
     abstention_metrics,
+    by_labels,
 )
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
-from lm_eval_tasks.detection.marked_labels import by_labels
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
 
@@ -33,7 +34,7 @@ _READ = "answers that do not abstain and that the detector has read; counted in 
 
 def _score(name: str, denominator: str, definition: str, **text: Any) -> Metric:
     """A mean of the answers' scores, the higher the better."""
-    return Metric(name, DEFINED_MEAN, True, denominator, definition=definition, unit="score", **text)
+    return Metric(name, DEFINED_SCORE, True, denominator, definition=definition, unit="score", **text)
 
 
 _OF_ANSWERS = (
@@ -57,7 +58,7 @@ _OF_ANSWERS = (
     ),
     _score(
         "k_precision",
-        "answers that do not abstain and hold a letter or digit",
+        "answers that do not abstain and can be read",
         "share of the answer's tokens that are in the passages given",
     ),
     *abstention_metrics(),
@@ -122,7 +123,6 @@ OF_A_DETECTOR = (
 )
 _RATING: dict[str, Any] = {"denominator": "ratings that could be read", "unit": "rating", "counted": "ratings"}
 _JUDGING = "custom_metrics.scores.judging"
-_BY_MARKS = "lm_eval_tasks.clapnq.judge.marked.marked_rating"
 _OF_A_JUDGE = (
     Metric(
         "f_plus_a",
@@ -187,35 +187,6 @@ _OF_A_JUDGE = (
 )
 
 
-def _by_people(metric: Metric) -> Metric:
-    """A judge's mean rating, as people would rate (`lm-eval-grounded score --marks`)."""
-    return replace(
-        metric,
-        name=f"marked_{metric.name}",
-        aggregation=_BY_MARKS,
-        denominator="drawn answers that people rated; the mean is of all answers that the judge rated",
-        definition=f"{metric.definition}, as people would rate",
-        label=metric.label and f"{metric.label} by people's ratings",
-        title=metric.title.replace("as a judge rates it", "by people's ratings"),
-        sentence=metric.sentence.replace("The judge rates", "People would rate"),
-        counted="answers that people rated",
-    )
-
-
-_BY_PEOPLE = (
-    *map(_by_people, _OF_A_JUDGE[:3]),
-    Metric(
-        "marked_win_rate_",
-        _BY_MARKS,
-        True,
-        "drawn questions whose two answers people compared; the rate is of all that the judge compared",
-        "share of the questions for which people would prefer a system of the pair that they compared; a tie is a half",
-        sentence="People would prefer the answers of {rest} for {value} of the questions, by their preferences for some "
-        "and the judge's for all",
-        counted="questions that people compared",
-    ),
-)
-
 _GOLD = Base(
     "_gold_base",
     "What the tasks with the gold passage share.",
@@ -247,7 +218,7 @@ _GOLD_TASKS = tuple(map(_task, _PROMPTS))
 _RAG_TASKS = tuple(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)
 
 BENCHMARK = Benchmark(
-    version=2.0,
+    version=2.1,
     tasks=(*_GOLD_TASKS, *_RAG_TASKS),
     groups=(Group("clapnq", (_GOLD_TASKS[0], _task("", "bm25"))),),
     languages={"en": "English"},
@@ -256,5 +227,5 @@ BENCHMARK = Benchmark(
         "clapnq": "Does it answer from the passages, and decline what they do not answer?",
         "clapnq_judge": "How good are the answers, as a judge rates them?",
     },
-    more_metrics=(MARKED_RATE, *by_labels(_OF_ANSWERS), *OF_A_DETECTOR, *_BY_PEOPLE, *_OF_A_JUDGE),
+    more_metrics=(MARKED_RATE, *by_labels(_OF_ANSWERS), *OF_A_DETECTOR, *_OF_A_JUDGE),
 )

@@ -41,7 +41,7 @@ class Corpus:
     def open(cls, tsv: Path) -> Corpus:
         """Open a TSV file with the columns ``id``, ``text`` and ``title``.
 
-        The first use writes an Arrow table into the cache; later ones map it into memory. A damaged table is written anew.
+        The first use writes an Arrow table into the cache; later ones map it into memory.
 
         Raises:
             CorruptSource: the file has no passage, a repeated id, or another format.
@@ -52,7 +52,6 @@ class Corpus:
         folder = whole_folder(
             sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}",
             lambda new: _write_table(tsv, new),
-            f"the table of {tsv}",
         )
         return cls(pa.ipc.open_file(pa.memory_map(str(folder / "passages.arrow"))).read_all(), key)
 

@@ -17,7 +17,7 @@ from custom_metrics.scores.grounding import CUTOFFS
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
-from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, hybrid_names, open_retriever
+from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
@@ -169,7 +169,7 @@ def _documents(
             fields["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
             description, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
             fields |= {"retrieval": description, "corpus": {"passages": passages, "published": PAPER_PASSAGES}}
-            if "run" in (hybrid_names(dict(options)) if retriever == "hybrid" else [retriever]):
+            if retriever == "run":
                 run = Path(str(dict(options)["run"])).expanduser()
                 fields["local_files"] = [provenance.local_file("run", run)]
             if passages != PAPER_PASSAGES:

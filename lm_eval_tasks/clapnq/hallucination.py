@@ -37,7 +37,7 @@ def columns(
     """
     named = calibration if is_named(calibration) else NO_CALIBRATION
     kind = calibration_annotations or RAG
-    settings = settings_of(task, detector, detector_args, named, kind, other_arguments, LANGUAGE, kinds=(RAG,))
+    settings = settings_of(task, detector, detector_args, named, kind, other_arguments, kinds=(RAG,))
     if is_named(calibration):
         loaded = calibrations.by_identity(settings["calibration"])
         if loaded.for_language(LANGUAGE, RAG) is None:

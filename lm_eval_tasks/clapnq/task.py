@@ -15,10 +15,8 @@ from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.dataset import train_questions
-from lm_eval_tasks.clapnq.judge import marked
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
-from lm_eval_tasks.detection.marked import PREFIX, marks_of
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
 from lm_eval_tasks.harness.host import ContextSampler
 from lm_eval_tasks.harness.task import GroundedTask
@@ -183,35 +181,7 @@ def _with_detector(config: dict[str, Any], options: Mapping[str, Any]) -> dict[s
     return {**config, "filter_list": filter_list, "metric_list": [*config["metric_list"], *added]}
 
 
-class JudgeTask(PromptedTask):
-    """A task of a judge. With marks in force it has the same metrics as people would have rated before its own
-    (:mod:`lm_eval_tasks.clapnq.judge.marked`)."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        marks = marks_of(config["task"])
-        added = marked.metric_list(marks) if marks else []
-        super().__init__({**config, "metric_list": [*added, *config["metric_list"]]})
-
-    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the YAML's metrics, and of those by people's marks."""
-        marks = marks_of(self.config.task)
-        return {**super().process_results(doc, results), **(marked.values_of(doc, results[0], marks) if marks else {})}
-
-    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """The figures beside those by people's marks."""
-        return marked.finer_figures(values, marks_of(self.config.task))
-
-    def provenance(self) -> dict[str, Any]:
-        """The provenance of any task, with what the metrics by people's marks rest on."""
-        record = super().provenance()
-        if marks := marks_of(self.config.task):
-            values = {name: each for name, (each, _) in self.recorded().items() if name.startswith(PREFIX)}
-            record["marks"] = marked.description_of(values, marks)
-            marked.log_basis(self.config.task, values, record["marks"])
-        return record
-
-
-class PairsTask(JudgeTask):
+class PairsTask(PromptedTask):
     """A task with ``win_rate_<system>`` before the YAML's metrics. Only the samples have the names of the systems."""
 
     def __init__(self, config: dict[str, Any]) -> None:

@@ -23,20 +23,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from custom_metrics.usage.plain_errors import naming
 from custom_metrics.usage.printable import printable
-from detector_plugin.detector import DEFAULT_DETECTOR
 
 if TYPE_CHECKING:
     from lm_eval_tasks.runs import Run
 
+STANDARD_OUTPUT = "standard output"
 _OF_RETRIEVER = "retriever_"  # prefix of the retrievers' options, one of which is `run`
 
 
 def say(*lines: object, error: bool = False) -> None:
     """Print lines on standard output, or standard error. Terminal control characters are removed, as many lines quote files
     of others (:mod:`custom_metrics.usage.printable`)."""
-    for line in lines:
-        print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
+    with naming("standard error" if error else STANDARD_OUTPUT):
+        for line in lines:
+            print(printable(str(line)), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def split_names(listed: str | None) -> list[str]:
@@ -60,10 +62,12 @@ def add_mirror(parser: argparse.ArgumentParser, reads: str = "folder of the publ
 
 def add_detector(parser: argparse.ArgumentParser) -> None:
     """Add ``--detector`` and ``--detector_args``: the detector that tags answers, and its options."""
+    from detector_plugin.detector import DEFAULT_DETECTOR
+
     parser.add_argument(
         "--detector",
         default=DEFAULT_DETECTOR,
-        help=f"lexical, llm, auto, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
+        help=f"lexical, llm, one of another package, or a Hugging Face model (default: {DEFAULT_DETECTOR})",
     )
     parser.add_argument("--detector_args", "--detector-args", metavar="NAME=VALUE,...", help="the detector's options")
 

@@ -136,9 +136,10 @@ def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[
     from detector_plugin.filters import shared_detector
     from detector_plugin.transformers.training.measuring import measure
     from lm_eval_tasks.definition.metadata import pairs
-    from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
+    from lm_eval_tasks.detection.labelled_answers import read_labelled_lines, refuse_test_sets
 
     documents = read_labelled_lines(path, Counter())
+    refuse_test_sets(documents, str(path), to_calibrate=True)
     reader = shared_detector(detector, json.dumps(pairs("detector_args", detector_args, "calibrate"), sort_keys=True))
     for row in measure(reader, documents, "measured"):
         yield path, row.language, row.annotations, replace(row.errors, source=path.name), describe(reader)

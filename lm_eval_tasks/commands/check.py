@@ -1,9 +1,10 @@
 """All of an `lm_eval` run but the answers: files, prompts, detector, calibration.
 
 Takes the options of `lm_eval` (see `lm_eval run --help`) and does everything but generate: looks for every file (one
-command fetches those that are missing), makes the documents and prompts, counts requests and tokens (by the model's
-tokenizer where that is on this machine, else estimated), tries the folder of the results, loads detector and calibration,
-and shows a prompt. Nothing is downloaded. Exit status 0: the run can start; 1: it cannot; 2: it is not a run.
+command fetches those that are missing), makes the documents and prompts, counts requests, tokens (by the model's tokenizer
+where that is on this machine, else estimated) and prompts that the model would cut, tries the folder of the results, loads
+detector and calibration, and shows a prompt. Nothing is downloaded. Exit status 0: the run can start; 1: it cannot; 2: it
+is not a run.
 
 Examples:
   lm-eval-grounded check --model hf --model_args pretrained=gpt2 --tasks nomiracl_de --output_path results
@@ -26,16 +27,22 @@ from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import say
+from lm_eval_tasks.definition.metadata import CUT_PROMPTS
+from lm_eval_tasks.harness.context_window import (
+    DEFAULT_ANSWER,
+    Cut,
+    Window,
+    count_cut,
+    estimated_length,
+    planned_window,
+    refusal,
+)
 from lm_eval_tasks.harness.short_errors import as_ours
 
 if TYPE_CHECKING:
     from lm_eval_tasks.data.sources import SourceFile
 
 _TOKENIZERS = ("tokenizer", "pretrained", "model")  # model arguments that name a tokenizer, the most specific first
-_WINDOWS = ("max_length", "max_model_len", "context_length")  # of hf, vllm, sglang
-_DEFAULT_ANSWER = 256  # tokens, of the harness's models
-# Of NoMIRACL's released prompts in nine languages by Mistral's Tekken (131,072 tokens): from 2.4 (yo) to 5.9 (ar).
-_BYTES_A_TOKEN = 3.8
 _HEAD, _TAIL = 1000, 400  # characters of a prompt that are shown
 
 
@@ -115,8 +122,10 @@ class _DryRun:
     def __init__(self, config: Any) -> None:
         self.config = config
         self.model: Any = None  # only a model without weights; others are not loaded
-        self.tokenizer: Any = None  # if None, prompts are counted in characters
-        self.window: int | None = None  # largest number of tokens of prompt and answer together
+        self.kind: Any = None  # class of the model that is named
+        self.settings: Any = None  # its configuration of Hugging Face
+        self.tokenizer: Any = None  # if None, prompts are counted in characters, and tokens are estimated
+        self.window: Window | None = None
         self.lines: list[str] = []
         self.requests = self.prompt_tokens = self.answer_tokens = 0
         self.examples: dict[str, tuple[str, str]] = {}  # template to its first task, and that task's first prompt
@@ -124,10 +133,12 @@ class _DryRun:
         self.problems: list[str] = []
         self.problems_of_tasks: dict[str, list[str]] = {}  # problem to the tasks that have it
         self.missing: dict[SourceFile, None] = {}
+        self.cuts: dict[str, Cut] = {}
+        self.cuts_allowed: dict[str, Cut] = {}
 
     @property
     def ready(self) -> bool:
-        return not (self.missing or self.problems or self.problems_of_tasks)
+        return not (self.missing or self.problems or self.problems_of_tasks or self.cuts)
 
     def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
@@ -143,7 +154,7 @@ class _DryRun:
             except UsageError as error:
                 self.problems.append(f"--output_path: {error}")
         try:
-            kind = get_model(config.model) if is_named else None
+            kind = self.kind = get_model(config.model) if is_named else None
             if isinstance(kind, type) and issubclass(kind, DocumentAnswerer):
                 options = {name: getattr(config, name) for name in ("batch_size", "max_batch_size", "device")}
                 self.model = kind.create_from_arg_obj(config.model_args, options)
@@ -151,9 +162,10 @@ class _DryRun:
         except Exception as error:  # an unknown name, a library that is not installed, a wrong argument
             self.problems.append(f"model {config.model}: {_in_one_line(as_ours(error))}")
         if why := self._find_tokenizer(config.model_args):
-            self.notes.append(f"tokens are estimated, {_BYTES_A_TOKEN} bytes of UTF-8 each: {why}")
+            self.notes.append(f"tokens are estimated by script: {why}")
         elif config.apply_chat_template and not self.tokenizer.chat_template:
             self.problems.append("--apply_chat_template: the tokenizer has no chat template")
+        self.window = planned_window(self.kind, config.model_args, self.settings, self.tokenizer)
 
     def _find_tokenizer(self, model_args: Any) -> str:
         """Load the tokenizer without downloading; return why it cannot be loaded, or an empty text."""
@@ -168,10 +180,10 @@ class _DryRun:
         if model_args.get("revision"):
             offline["revision"] = str(model_args["revision"])
         try:
-            settings = AutoConfig.from_pretrained(str(model_args.get("pretrained") or name), **offline)
+            self.settings = AutoConfig.from_pretrained(str(model_args.get("pretrained") or name), **offline)
         except Exception:  # a folder with only a tokenizer, a server's model, or not on this machine
-            settings = None
-        architecture = next(iter(getattr(settings, "architectures", None) or ()), "")
+            self.settings = None
+        architecture = next(iter(getattr(self.settings, "architectures", None) or ()), "")
         if architecture.endswith("ForTokenClassification"):
             self.problems.append(
                 f"{model_args.get('pretrained')} is a {architecture}: it marks words and writes no answers. Name it as a "
@@ -182,13 +194,6 @@ class _DryRun:
         except Exception as error:  # transformers raises OSError, ValueError, ImportError and those of its parsers
             message = next(iter(str(error).splitlines()), type(error).__name__)
             return f"the tokenizer of {name} cannot be loaded on this machine: {message}"
-        windows = [
-            *(model_args.get(key) for key in _WINDOWS),
-            getattr(settings, "max_position_embeddings", None),
-            getattr(getattr(settings, "text_config", None), "max_position_embeddings", None),
-            getattr(self.tokenizer, "model_max_length", None),  # 10**30 for "not known"
-        ]
-        self.window = next((size for size in windows if isinstance(size, int) and 0 < size < 10**9), None)
         return ""
 
     def prepare(self, manager: Any, spec: Any) -> list[Any]:
@@ -268,28 +273,32 @@ class _DryRun:
         prompts = [str(request.args[0]) for request in requests]
         if not prompts:
             return
-        counts = [len(prompt) for prompt in prompts]
-        estimate = round(sum(len(prompt.encode("utf-8", "replace")) for prompt in prompts) / _BYTES_A_TOKEN)
-        if self.tokenizer is not None:
-            counts = [len(ids) for ids in self.tokenizer(prompts, add_special_tokens=False)["input_ids"]]
-        unit = "characters" if self.tokenizer is None else "tokens"
-        answer = (task.config.generation_kwargs or {}).get("max_gen_toks") or self.config.model_args.get("max_gen_toks")
+        lengths_of = self._lengths([*dict.fromkeys(prompts)])
+        tokens = [lengths_of[prompt] for prompt in prompts]
+        unit, counts = ("characters", [*map(len, prompts)]) if self.tokenizer is None else ("tokens", tokens)
+        window = self.window or Window(0, int(self.config.model_args.get("max_gen_toks") or DEFAULT_ANSWER))
+        is_generated = task.config.output_type == "generate_until"
+        answer = window.longest_answer(task.config.generation_kwargs or {}) if is_generated else 0
         self.requests += len(prompts)
-        self.prompt_tokens += estimate if self.tokenizer is None else sum(counts)
-        if task.config.output_type == "generate_until":
-            self.answer_tokens += len(prompts) * (answer or _DEFAULT_ANSWER)
+        self.prompt_tokens += sum(tokens)
+        self.answer_tokens += len(prompts) * answer
         questions = len({(request.task_name, request.doc_id) for request in requests})
         lengths = f"{min(counts)} to {max(counts)} {unit}, median {round(median(counts))}"
         limit = f"; answers of up to {answer} tokens" if answer else ""
         self.lines += [f"{name}: {questions} questions; prompts of {lengths}{limit}", *tagging]
         self.examples.setdefault(str(task.config.doc_to_text), (name, prompts[0]))
-        too_long = sum(count + (answer or 0) > self.window for count in counts) if self.window is not None else 0
-        if too_long:
-            self._task_problem(
-                name,
-                f"{too_long} of {len(counts)} prompts do not fit: the longest has {max(counts)} tokens, an answer up to "
-                f"{answer or 0}, and the model takes {self.window} in all; what is over would be cut",
-            )
+        cut = count_cut(self.window, requests, lambda prompt: lengths_of[str(prompt)])
+        if cut and hasattr(task, "may_cut_prompts"):
+            (self.cuts_allowed if task.may_cut_prompts else self.cuts)[name] = cut
+
+    def _lengths(self, prompts: list[str]) -> dict[str, int]:
+        """Tokens of each prompt, by the model's tokenizer or an estimate. `hf` alone adds those of a text's beginning."""
+        if self.tokenizer is None:
+            return {prompt: estimated_length(prompt) for prompt in prompts}
+        begins = self.kind is None or any(each.__name__ == "HFLM" for each in self.kind.__mro__)
+        begins = begins and not prompts[0].startswith(self.tokenizer.bos_token or "\0")
+        tokens = self.tokenizer(prompts, add_special_tokens=begins)["input_ids"]
+        return dict(zip(prompts, map(len, tokens), strict=True))
 
     def try_model(self, requests: Sequence[Any]) -> None:
         """Ask a model without weights: ``replay`` for every answer, others for one answer of each task."""
@@ -305,7 +314,7 @@ class _DryRun:
 
     def _cost(self, speed: tuple[float, str] | None) -> str:
         """The number of requests and tokens of the run, and its time at a speed."""
-        prompts = f"{self.prompt_tokens:,}" if self.tokenizer else f"about {round(self.prompt_tokens, -3):,}"
+        prompts = f"{self.prompt_tokens:,}" if self.tokenizer else f"about {_about(self.prompt_tokens):,}"
         cost = (
             f"in all: {self.requests:,} requests; {prompts} tokens of prompts, up to {self.answer_tokens:,} of answers"
         )
@@ -321,6 +330,7 @@ class _DryRun:
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
         from lm_eval_tasks.data import sources
+        from lm_eval_tasks.harness.autoload import task_folder
         from lm_eval_tasks.harness.host import installed, untried
 
         yield from self.lines
@@ -334,11 +344,15 @@ class _DryRun:
                 if number:
                     yield f"  [{left_out:,} characters left out; --full shows them]"
                 yield from (f"  | {printable(line)}" for line in part.splitlines())
-        yield f"\nThe harness is lm-eval {installed()}."
+        yield f"\nThe harness is lm-eval {installed()}; our tasks are in {task_folder()}."
+        for task, cut in self.cuts_allowed.items():
+            self.notes.append(f"{cut.cut} of {cut.of} prompts of {task} will be cut, which {CUT_PROMPTS} allows")
         yield from (f"note: {on_one_line(note)}" for note in filter(None, (untried(), *self.notes)))
         for problem, tasks in self.problems_of_tasks.items():
             more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
             yield on_one_line(f"problem: {tasks[0]}{more}: {problem}")
+        if self.cuts and self.window:
+            self.problems.append(refusal(self.cuts, self.window, estimated=self.tokenizer is None))
         yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
         if self.missing:
             yield f"problem: {len(self.missing)} public files are missing:"
@@ -353,3 +367,8 @@ def _in_one_line(error: BaseException) -> str:
     """The message of an error on one line; with its class if it is not meant for users."""
     text = blank(" ".join(str(error).split()))
     return text if isinstance(error, PlainError) else f"{type(error).__name__}: {text}"
+
+
+def _about(number: int) -> int:
+    """A number with its first two digits."""
+    return round(number, 2 - len(str(number)))

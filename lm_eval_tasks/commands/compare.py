@@ -37,7 +37,8 @@ FORMATS = ("text", "markdown", "latex", "csv", "json")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_runs(parser, "; two runs or more in all")
     settings = (
-        "prompt, system_instruction, template (chat template), shots, retriever, detector, generation, all, model"
+        "version (of tasks), prompt, system_instruction, template (chat template), shots, retriever, detector, generation, "
+        "all, model"
     )
     parser.add_argument("--across", metavar="S,...", help=f"runs may differ in these settings alone: {settings}")
     parser.add_argument("--pair", metavar="A=B", action="append", default=[], help="compare task A with B; repeatable")
@@ -59,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from detector_plugin import calibration
     from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.compare.tables import render, short_table
     from lm_eval_tasks.results.formats import render_sections
@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     across = check_across(split_names(arguments.across))
     if arguments.calibration is not None:
+        from detector_plugin import calibration
+
         calibration.load(str(arguments.calibration))
     runs = runs_of(arguments)
     tasks, metrics = split_names(arguments.tasks) or None, split_names(arguments.metrics) or None

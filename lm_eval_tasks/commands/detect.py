@@ -3,8 +3,8 @@
 Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags elsewhere.
 
 `detect LOG` reads a log of answers: JSON lines, JSON, CSV, TSV, Parquet or a log of Inspect, compressed or not. It finds
-the fields of RAGAS, LangChain, LangSmith, LlamaIndex, Haystack, OpenAI, OpenTelemetry, Phoenix, Langfuse, Inspect and the
-harness by itself, and prints them with an example; `--fields answer=response,passages=contexts[].text` names others. It
+the fields of known tools by itself, such as RAGAS, LangChain, LlamaIndex, Haystack, OpenAI, OpenTelemetry, Phoenix and
+Langfuse, and prints them with an example; `--fields answer=response,passages=contexts[].text` names others (JMESPath). It
 writes the spans and shares of each answer, and a run in the folder of the output's name, for `mark`, `score --marks`,
 `compare` and `report`. After a kill the same command goes on where it stopped.
 
@@ -18,21 +18,20 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered
 from custom_metrics.reading.tagged_text import render
-from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError, naming
 from custom_metrics.usage.printable import printable, shell_word
 from lm_eval_tasks.commands import add_detector, add_output, print_or_write, say, split_names
 
+NO_PASSAGES = ("unsupported", "skip")
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
 _VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
@@ -47,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "FILE.jsonl", "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
     )
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
-    parser.add_argument("--follow", action="store_true", help="read on while the log grows, until Ctrl-C")
+    parser.add_argument(
+        "--no-passages",
+        choices=NO_PASSAGES,
+        default=NO_PASSAGES[0],
+        help="answers of a log without (default: %(default)s)",
+    )
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
     parser.add_argument(
@@ -66,8 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from detector_plugin.detector import RAG
-    from detector_plugin.loading import load_detector, resolve
+    from detector_plugin.loading import load_detector
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
@@ -87,9 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         if language is None:
             guessed = f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are split at spaces"
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
-    options = pairs("detector_args", arguments.detector_args, "detect")
-    name, options = resolve(arguments.detector, options, language, RAG)
-    detector = load_detector(name, **options)
+    detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read")
@@ -126,17 +127,14 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     if arguments.junit is not None:
         check_place(arguments.junit)
         arguments.junit.unlink(missing_ok=True)  # an earlier verdict must not outlive an error
-    if arguments.follow and "-" in names:
-        raise UsageError("--follow reads a file; a pipe is read to its end anyway")
 
     def tell(description: str) -> None:
         say(f"lm-eval-grounded: {description}", error=True)
 
     with ExitStack() as stack:
-        wait = stack.enter_context(_until_stopped()) if arguments.follow else None
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
-        logs = [open_log(path, name, given, wait) for path, name in zip(paths, shown, strict=True)]
+        logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
         by = checked_groups(split_names(arguments.by), logs)
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
@@ -169,27 +167,9 @@ def _piped() -> Iterator[Path]:
     """A temporary file with what the standard input holds: logs are read more than once."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
-        with path.open("wb") as stream:
+        with naming(path), path.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
         yield path
-
-
-@contextmanager
-def _until_stopped() -> Iterator[Callable[[], bool]]:
-    """A function that waits a second, and says whether to go on: until Ctrl-C, or a request to end. A second Ctrl-C ends
-    the command at once."""
-    stopped = threading.Event()
-
-    def stop(number: int, _: object) -> None:
-        stopped.set()
-        signal.signal(number, earlier[signal.Signals(number)])
-
-    earlier = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: not stopped.wait(1)
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 def _text_of(value: str, option: str) -> str:

@@ -1,9 +1,4 @@
-"""Write results for others: figures as a table, a model card, a folder for each task, training examples.
-
-`figures`: a row for each figure of the runs: model, task, language, filter, metric, value, bounds, number of documents,
-denominator, settings. FILE ends in `.csv` or `.json`.
-
-`model-card`: the YAML block `model-index` of one run, for a model's card on the Hugging Face hub.
+"""Write results and data for others: a folder for each task, or training examples.
 
 `tasks`: one folder a task and run below DIR/tasks, with its results and samples alone, and the averages of groups below
 DIR/groups, for a leaderboard's converter. The files of the run stay as they are.
@@ -13,7 +8,7 @@ and transformers' Seq2SeqTrainer read. The tasks themselves render the prompts. 
 come from.
 
 Examples:
-  lm-eval-grounded export figures results -o figures.csv
+  lm-eval-grounded export tasks results -o separated
   lm-eval-grounded export clapnq --setting rag --retriever bm25 --split dev -o dev.jsonl
 """
 
@@ -25,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
 import re
@@ -36,22 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.commands import (
-    add_mirror,
-    add_output,
-    add_retriever_options,
-    add_runs,
-    print_or_write,
-    retriever_options,
-    runs_of,
-    say,
-    split_names,
-)
+from lm_eval_tasks.commands import add_mirror, add_output, add_retriever_options, retriever_options, say, split_names
 
 if TYPE_CHECKING:
     from lm_eval_tasks.clapnq.corpus import Corpus
-    from lm_eval_tasks.results.report.headlines import Family, Headline
-    from lm_eval_tasks.runs import Run
 
 _WHO = "lm-eval-grounded export"
 SETTINGS = ("gold", "rag", "rag-gold")
@@ -64,12 +46,6 @@ Document = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    figures = kinds.add_parser("figures", help="a row for each figure of runs")
-    add_runs(figures)
-    add_output(figures, "FILE", "the table, .csv or .json", required=True)
-    card = kinds.add_parser("model-card", help="the block model-index of a model's card")
-    add_runs(card, " of one run")
-    add_output(card, "FILE", "default: standard output")
     tasks = kinds.add_parser("tasks", help="a folder for each task, for a leaderboard's converter")
     tasks.add_argument("path", type=Path, metavar="PATH", help="results file, or folder of them")
     add_output(tasks, required=True)
@@ -89,18 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.kind == "figures":
-        if arguments.output.suffix not in (".csv", ".json"):
-            raise UsageError(f"{_WHO} figures: {arguments.output}: the name of a table ends in .csv or .json")
-        say(f"{export_figures(runs_of(arguments), arguments.output)} figures", arguments.output)
-    elif arguments.kind == "model-card":
-        from lm_eval_tasks.runs import labels
-
-        runs = runs_of(arguments)
-        if len(runs) != 1:
-            raise UsageError(f"a model card is of one model; here are {len(runs)}: {', '.join(labels(runs))}")
-        print_or_write(model_card(runs[0]), arguments.output)
-    elif arguments.kind == "tasks":
+    if arguments.kind == "tasks":
         say(*export_tasks(arguments.path, arguments.output))
     else:
         _run_clapnq(arguments)
@@ -122,110 +87,6 @@ def _run_clapnq(arguments: argparse.Namespace) -> None:
     for reason, number in exported.left_out.items():
         say(f"left out, {reason}: {number}")
     say(arguments.output, sidecar_of(arguments.output))
-
-
-def export_figures(runs: Sequence[Run], output: Path) -> int:
-    """Write the figures of runs (:func:`lm_eval_tasks.results.tidy.figure_rows`) as CSV or JSON, as the name ends.
-    Returns how many there are."""
-    from lm_eval_tasks.results.formats import csv_of, json_of
-    from lm_eval_tasks.results.tidy import figure_rows
-
-    rows = [*figure_rows(runs)]
-    if not rows:
-        raise UsageError(f"{_WHO} figures: no results file has a figure")
-    print_or_write(csv_of(rows) if output.suffix == ".csv" else json_of({"figures": rows}), output)
-    return len(rows)
-
-
-# ------------------------------------------------------------------------------------------------------- a model's card
-
-_SOURCE = "https://github.com/EleutherAI/lm-evaluation-harness"
-_SAMPLE = "the excerpt that lm-eval-grounded bundles"
-_DIGITS = 6
-
-
-def model_card(run: Run) -> str:
-    """The YAML block of a run, between lines of three dashes, for the top of a model card: the headlines of each language,
-    and their mean. The format needs a value: undefined ones are left out, and those that are not measurable
-    (:mod:`custom_metrics.statistics.units`) become comments with their bounds."""
-    from huggingface_hub import ModelCardData
-
-    listed = [*_headlines_of_card(run)]
-    results = [_result(headline, family) for headline, family in listed if headline.is_measurable]
-    card = ModelCardData(model_name=run.model, eval_results=results).to_yaml() if results else "model-index: []"
-    for headline, family in listed:
-        if not headline.is_measurable:
-            text = f"{headline.metric} of {family.name} ({headline.filter}), {headline.text}"
-            on_one_line = "".join(character if character.isprintable() else "\ufffd" for character in text)
-            card += f"\n# left out: {on_one_line}"
-    return f"---\n{card}\n---\n"
-
-
-def _headlines_of_card(run: Run) -> Iterator[tuple[Headline, Family]]:
-    """The headlines of each language with its own doubts, then those of the mean; each with its tasks. Undefined ones are
-    left out."""
-    from lm_eval_tasks.results.report.documents import described_runs
-    from lm_eval_tasks.results.report.headlines import Family, families, headlines_of_family
-
-    (run,), read_answers = described_runs([run])
-    for family in families(run):
-        single = [Family(task.task, {language: task}) for language, task in family.tasks.items()]
-        for subset in single if len(single) == 1 else (*single, family):
-            for headline in headlines_of_family("", subset, read_answers):
-                if not math.isnan(headline.figure.value):
-                    yield headline, subset
-
-
-def _result(headline: Headline, family: Family) -> Any:
-    """A headline as ``huggingface_hub.EvalResult``."""
-    from huggingface_hub import EvalResult
-
-    from lm_eval_tasks.definition.schema import Benchmark
-    from lm_eval_tasks.results.report.headlines import language_name
-    from lm_eval_tasks.runs.run import recorded_settings
-
-    task, provenance = family.any_task, family.any_task.provenance
-    recorded = recorded_settings(task)
-    path = str(task.config.get("dataset_path") or task.benchmark or "unknown")
-    tasks = len(headline.languages)
-    where = f"mean over {tasks} {headline.parts}" if tasks else language_name(task.language)
-    title = f"{headline.benchmark if task.benchmark else family.name}{f' ({where})' if where else ''}"
-    is_sample = recorded["read_from"] == "sample"
-    files = [file for file in provenance.get("files") or () if isinstance(file, Mapping)]
-    # Revisions of the data set itself; none if its files came from elsewhere.
-    revisions = [file.get("revision") for file in files if file.get("repository") == path and file.get("host") == "hub"]
-    revision = str(revisions[0]) if revisions and revisions[0] and not is_sample else None
-    arguments = {"task_version": recorded["version"], "num_few_shot": recorded["shots"]}
-    if recorded["limit"] is not None:
-        arguments["limit"] = recorded["limit"]
-    if elsewhere := {f"{file['repository']}@{file['revision']}" for file in files if file.get("host") == "github"}:
-        arguments["github"] = sorted(elsewhere)
-    if detector := recorded["detector"]:
-        arguments["detector"] = f"{detector['name']} {detector.get('version', '')}".strip()
-    bounds = {"bound_95_low": headline.figure.low, "bound_95_high": headline.figure.high}
-    measured: dict[str, Any] = {name: round(bound, _DIGITS) for name, bound in bounds.items() if not math.isnan(bound)}
-    measured["documents"] = headline.figure.n
-    written = task.figures.get(headline.filter, {}).get(headline.metric, {})
-    if denominator := str(written.get("denominator") or headline.measured.denominator):
-        measured["denominator"] = denominator
-    if headline.doubts:
-        measured["doubts"] = [doubt.text for doubt in headline.doubts]
-    return EvalResult(
-        task_type=task.table.task_type if task.table else Benchmark.task_type,
-        task_name=family.name,
-        dataset_type=path,
-        dataset_name=f"{title}: {_SAMPLE}" if is_sample else title,
-        dataset_config=family.name,
-        dataset_split=str(recorded["split"] or "") or None,
-        dataset_revision=revision,
-        dataset_args=arguments,
-        metric_type=headline.metric,
-        metric_name=f"{headline.measured.in_prose} ({headline.filter})",
-        metric_value=round(headline.figure.value, _DIGITS),
-        metric_args=measured,
-        source_name=f"lm-eval-grounded {recorded['versions'].get('lm-eval-grounded') or ''}".strip(),
-        source_url=_SOURCE,
-    )
 
 
 # ------------------------------------------------------------------------------------------------- a folder for each task

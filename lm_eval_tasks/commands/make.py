@@ -1,7 +1,7 @@
 """Make files of the data that a model made: questions, answers, inserted errors, translations.
 
-The steps are harness tasks: `lm_eval --tasks mfava_make_queries_de --metadata '{"articles": "FILE"}' --log_samples`, then
-mfava_make_answers_<language>, mfava_make_silver_<language> and mfava_translate_<language>.
+The steps are harness tasks: `lm_eval --tasks mfava_make_queries --metadata '{"articles": "FILE", "language": "de"}'
+--log_samples`, then mfava_make_answers, mfava_make_silver and mfava_translate.
 
 `collect` reads their samples, checks every reply, and writes JSON lines: articles of the next step (the option
 articles), or training data. `mirror` writes such files in the layout of mFAVA's public ones, for the option mirror.

@@ -27,7 +27,7 @@ _WHO = "retrieve"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from lm_eval_tasks.clapnq.retrieval import names
 
-    parser.add_argument("--retriever", required=True, choices=names())
+    parser.add_argument("--retriever", required=True, metavar="NAME", help=", ".join(names()))
     parser.add_argument("--split", default="validation", help="validation (also dev; the default) or train")
     parser.add_argument("-k", type=int, default=10, help="passages a question in the run (default: 10)")
     add_output(parser, "RUN", "where the run goes (default: nowhere)")
@@ -61,7 +61,7 @@ def retrieve(
 
     The arguments are the command's. The figures are over the first ten passages, whatever `k` is.
     """
-    from custom_metrics.scores.aggregations import defined_mean
+    from custom_metrics.scores.aggregations import defined_score
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
     from lm_eval_tasks.clapnq import retrieval
     from lm_eval_tasks.clapnq.corpus import gold_ids
@@ -90,7 +90,7 @@ def retrieve(
         if row["answerable"] and gold.get(row["id"])
     ]
     metrics = retrieval_quality((), ())
-    figures = {metric: defined_mean.figure_of([value[metric] for value in values]) for metric in metrics}
+    figures = {metric: defined_score.figure_of([value[metric] for value in values]) for metric in metrics}
     return Retrieved(figures, len(values), len(rows), len(corpus), retriever.describe())
 
 

@@ -28,10 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--annotations", choices=("real", "pooled", "gold", "silver", "rag"), help=which)
     workers = "processes that share the tagging, one a GPU if there are any (default: 1); or use `accelerate launch`"
     parser.add_argument("--workers", type=int, default=1, metavar="N", help=workers)
-    marks = "people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with ratings or "
-    marks += (
-        "preferences (PATH: clapnq_judge*) marked_faithfulness and so on; with labels marked_balanced_error and so on"
-    )
+    marks = "people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with labels "
+    marks += "marked_balanced_error and so on"
     parser.add_argument("--marks", type=Path, nargs="+", default=(), metavar="FILE", help=marks)
     draws = "count the first N draws of the marks only, where later ones are not marked"
     parser.add_argument("--complete-to", "--complete_to", type=int, metavar="N", help=draws)

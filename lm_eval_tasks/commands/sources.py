@@ -11,7 +11,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-import difflib
 import fnmatch
 from collections import Counter
 from collections.abc import Sequence
@@ -47,16 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if counts["unreadable"] else 0
 
 
-def _hint(pattern: str) -> str:
-    """A folder or file whose name is near to a part of a pattern, as the end of a message; or an empty text."""
-    from lm_eval_tasks.data import sources
-
-    names = {part for file in sources.files() for part in f"{file.repository}/{file.path}".split("/")}
-    words = [word.strip("*") for word in pattern.split("/")]
-    near = {word: difflib.get_close_matches(word, names, 1, 0.75) for word in words if word and word not in names}
-    return "".join(f"; did you mean {match!r}?" for matches in near.values() for match in matches)
-
-
 def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     from tqdm import tqdm
 
@@ -69,7 +58,7 @@ def _fetch(patterns: Sequence[str], folder: Path | None) -> int:
     for pattern, files in matching.items():
         if not files:
             raise ValueError(
-                f"no public file matches {pattern!r}{_hint(pattern)}; `lm-eval-grounded sources` lists them all, and "
+                f"no public file matches {pattern!r}; `lm-eval-grounded sources` lists them all, and "
                 f"`lm-eval-grounded check --tasks TASK` those of a task that are missing"
             )
     wanted = list(dict.fromkeys(file for files in matching.values() for file in files))

@@ -37,8 +37,6 @@ UNREADABLE = "answers left out, whose reference is unreadable"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False  # --seed is the trainer's
     parser.set_defaults(unknown=[])
-    # The only kind there is: commands that name it still work.
-    parser.add_argument("--detector", choices=("transformers",), default="transformers", help="default: transformers")
     add_mirror(parser)
     add_output(parser, help="of the new detector")
     parser.add_argument("--recipe", default="encoder", help="paper-multi or encoder (default: encoder)")
@@ -144,7 +142,7 @@ def read_data(
             ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
         elif "." in name or "/" in name:
             usable = read_labelled_lines(Path(name).expanduser(), left_out)
-            refuse_test_sets(usable, name, mirror)
+            refuse_test_sets(usable, f"--data {name}", mirror)
             usable = [document for document in usable if languages is None or document.language in languages]
             ingredients.append(Ingredient(Path(name).name, "", "unknown", len(usable)))
         else:

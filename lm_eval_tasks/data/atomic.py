@@ -1,39 +1,30 @@
 """Atomic writes: files and folders are complete or absent, also after a kill or on a full disk; and digests of files.
 
-A partial file has a hidden name, ``.<name>.<host>-<pid>-<number>.part``, in the folder of its target. Readers look at
-:func:`finished` files only. The next process that writes the same target removes the partial files of dead processes.
+A partial file has a hidden name, ``.<name>.<random>.part``, in the folder of its target. Readers look at :func:`finished`
+files only. What a killed process left is removed a day later, by the next that writes the same target.
 """
 
 from __future__ import annotations
 
 import glob
 import hashlib
-import json
 import logging
 import os
-import re
 import shutil
-import socket
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
-from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.plain_errors import UsageError, naming
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_HOST = re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
-_NUMBERS = count()  # two threads may write the same file
-_WRITER = re.compile(r"(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-\d+\.part")
-_ABANDONED = 24 * 3600  # seconds without a change, for processes of other machines, which cannot be checked
-_MANIFEST = "manifest.json"
-_BLOCK = 1 << 20
+_ABANDONED = 24 * 3600  # seconds after which a partial file has no writer any more
 
 
 @contextmanager
@@ -41,20 +32,17 @@ def whole_file(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` when the block ends, after its content has reached the disk.
 
     If the block fails, the temporary file is removed, and `path` stays as it was; an OSError names `path`. Partial
-    files that dead processes left beside it are removed first.
+    files that killed processes left beside it a day ago are removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
     partial = _partial_path(path)
     try:
-        yield partial
-        _sync(partial)
-        os.replace(partial, path)
-        _sync(path.parent)
-    except OSError as error:
-        if error.filename != str(partial):
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        with naming(path, partial):
+            yield partial
+            _sync(partial)
+            os.replace(partial, path)
+            _sync(path.parent)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -94,36 +82,27 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("lm-eval-grounded"))
 
 
-def whole_folder(folder: Path, build: Callable[[Path], None], what: str) -> Path:
-    """A cached folder; where it does not exist, `build` writes its files into an empty one.
-
-    One process at a time builds it, and it is visible only when complete. A manifest holds the checksum of every file; a
-    folder that does not agree with its manifest is built anew, with a warning that names it and its content (`what`).
-    """
+def whole_folder(folder: Path, build: Callable[[Path], None]) -> Path:
+    """A cached folder; where it does not exist, `build` writes its files into an empty one. One process at a time builds
+    it, and it is visible only when complete."""
     from filelock import FileLock
 
-    if folder.is_dir() and _damage(folder) is None:  # without the lock, for read-only caches
+    if folder.is_dir():  # without the lock, for read-only caches
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if folder.is_dir():
-            damage = _damage(folder)
-            if damage is None:
-                return folder
-            log.warning("%s is damaged (%s); %s is built anew", folder, damage, what)
-            shutil.rmtree(folder)
-        _sweep(folder, everything=True)  # the lock excludes other writers
+            return folder
+        _sweep(folder, older=0)  # the lock excludes other writers
         partial = _partial_path(folder)
         partial.mkdir()
         try:
-            build(partial)
-            files = [path for path in sorted(partial.rglob("*")) if path.is_file()]
-            sums = {path.relative_to(partial).as_posix(): checksum(path) for path in files}
-            (partial / _MANIFEST).write_text(json.dumps(sums, indent=1), "utf-8")
-            for path in (*files, partial / _MANIFEST, partial):
-                _sync(path)
-            os.replace(partial, folder)
-            _sync(folder.parent)
+            with naming(folder, partial):
+                build(partial)
+                for path in (*filter(Path.is_file, partial.rglob("*")), partial):
+                    _sync(path)
+                os.replace(partial, folder)
+                _sync(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
@@ -141,7 +120,7 @@ def locked_folder(folder: Path) -> Iterator[Path]:
                 log.info("removed what an unfinished run left: %s", leftover)
                 shutil.rmtree(leftover)
             try:
-                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial:
+                with tempfile.TemporaryDirectory(prefix=".scoring-", dir=folder) as partial, naming(folder):
                     yield Path(partial)
             finally:
                 lock.unlink(missing_ok=True)
@@ -161,60 +140,29 @@ def move_whole(places: Mapping[Path, Path]) -> None:
 
 def finished(place: Path, *patterns: str) -> list[Path]:
     """The files below a folder whose names match a pattern, sorted. Hidden files and folders are left out, and so are
-    partial files, whose names are hidden."""
+    partial files, whose names are hidden. A run's folder is not hidden: of ``./models/x`` it is ``.__models__x``."""
     paths = {path for pattern in patterns for path in place.rglob(pattern) if path.is_file()}
-    return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(place).parts))
+    return sorted(path for path in paths if not any(map(_is_hidden, path.relative_to(place).parts)))
 
 
-def checksum(path: Path, size: int | None = None) -> int:
-    """CRC-32 of a file, or of its first `size` bytes. It detects damage, not tampering."""
-    crc, remaining = 0, path.stat().st_size if size is None else size
-    with path.open("rb") as stream:
-        while remaining > 0 and (block := stream.read(min(_BLOCK, remaining))):
-            crc = zlib.crc32(block, crc)
-            remaining -= len(block)
-    return crc
-
-
-def _damage(folder: Path) -> str | None:
-    """The first difference between a folder and its manifest, as a message; ``None`` where every file is intact."""
-    try:
-        for name, crc in json.loads((folder / _MANIFEST).read_text("utf-8")).items():
-            if checksum(folder / name) != crc:
-                return f"the content of {name} has changed"
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        return f"{_MANIFEST}: {error}"
-    return None
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") and (name.endswith(".part") or not name.lstrip(".").startswith("__"))
 
 
 def _partial_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{next(_NUMBERS)}.part")
+    return path.with_name(f".{path.name}.{uuid4().hex}.part")
 
 
-def _sweep(path: Path, everything: bool = False) -> None:
-    """Remove the partial files of dead processes for a file or folder; with `everything`, those of all processes."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        writer = _WRITER.fullmatch(leftover.name.removeprefix(f".{path.name}."))
-        if writer and (everything or not _may_live(writer["host"], int(writer["pid"]), leftover)):
-            log.info("removed what an unfinished run left: %s", leftover)
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-
-
-def _may_live(host: str, pid: int, leftover: Path) -> bool:
-    try:
-        if host != _HOST or os.name != "posix":
-            return time.time() - leftover.stat().st_mtime < _ABANDONED
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # somebody else's process, or its writer has just finished
-        return True
-    return True
+def _sweep(path: Path, older: float = _ABANDONED) -> None:
+    """Remove the partial files for a file or folder that nobody has changed for so many seconds."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 32}.part"):
+        with suppress(FileNotFoundError):  # its writer has just finished
+            if time.time() - leftover.stat().st_mtime >= older:
+                log.info("removed what an unfinished run left: %s", leftover)
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink()
 
 
 def _sync(path: Path) -> None:

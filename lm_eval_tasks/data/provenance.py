@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,13 @@ PACKAGE = "lm-eval-grounded"
 LEFT_OUT = "documents_left_out"
 """Key of a task's metadata in the results: number of documents that were left out, by reason."""
 
+NO_STATEMENT = "answers_without_statement"
+"""Key of a task's metadata in the results: kind of :mod:`custom_metrics.broken_run` to number, of this process."""
+
+CUT = "prompts_cut"
+"""Key of a task's metadata in the results: how many prompts the model's backend cut (``cut`` of ``of``), the tokens of the
+longest one (``longest``), of the answer that it had to keep free (``max_gen_toks``), and of both together (``window``)."""
+
 OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
 """A reason why figures cannot be compared. No log repeats it, as the user named the excerpt."""
 
@@ -47,6 +54,11 @@ UNTAGGED = "answers that the detector cannot read"
 
 COMMAND_LINE = "command_line"
 """Key of ``configs.<task>.metadata``: the command line that was typed."""
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping; else, as in a damaged file, an empty mapping."""
+    return value if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
@@ -149,14 +161,8 @@ def of_dataset(documents: Any) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of the distributions that affect prompts and scores, by name; the harness logs those of the models."""
     names = [PACKAGE, "bm25s", "janome", "jieba", "rouge-score"]
-    names += [name for name in ("sentence-transformers", "vllm") if name.replace("-", "_") in sys.modules]
-    by_name = {}
-    for name in names:
-        try:
-            by_name[name] = version(name)
-        except PackageNotFoundError:  # vLLM has another name where it is built for CPUs
-            by_name[name] = "unknown"
-    return by_name
+    names += ["sentence-transformers"] if "sentence_transformers" in sys.modules else []
+    return {name: version(name) for name in names}
 
 
 def command_line() -> str | None:
@@ -260,7 +266,10 @@ def _left_out(why: str, number: int | str) -> str:
     return f"{number} documents left out: {why}"
 
 
-_NOT_GIVEN = ("version", "config_source", "provenance", "figures", COMMAND_LINE, LEFT_OUT)
+_NOT_GIVEN = (
+    *("version", "config_source", "provenance", "figures", "signature"),
+    *(COMMAND_LINE, LEFT_OUT, NO_STATEMENT, CUT),
+)
 
 
 def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
@@ -268,7 +277,7 @@ def metadata_given(config: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
     own and with the model's `arguments` (a mapping or a text), which are removed again here."""
     if isinstance(arguments, str):
         arguments = assignments(arguments)
-    theirs = arguments if isinstance(arguments, Mapping) else {}
+    theirs = mapping(arguments)
 
     def is_theirs(key: str, value: Any) -> bool:  # "none" is None on 0.4 and a text on 0.5
         return key in theirs and (theirs[key] == value or str(theirs[key]).lower() == str(value).lower())

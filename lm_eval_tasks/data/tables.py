@@ -143,8 +143,16 @@ def text_of(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
     return (value or "").encode("utf-8", "replace").decode("utf-8")
 
 
+def flag_of(row: Mapping[str, Any], column: str) -> bool:
+    """Whether a column is true, else a ValueError; one that is absent is false."""
+    value = row.get(column, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{column} is {value!r:.80}, neither true nor false")
+    return value
+
+
 def check_readable(path: Path) -> None:
-    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not, or archive;
+    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not;
     a CorruptSource, with the line, where it does not have that format."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     check_end(path)
@@ -157,9 +165,6 @@ def check_readable(path: Path) -> None:
             json.loads(content)
         except (ValueError, RecursionError) as error:
             raise CorruptSource(f"{path}: no JSON ({error})") from error
-    elif kind == "tar":
-        for _ in plain_files(path, LARGEST_ARCHIVE, Counter(), "fetch it again", lambda name: False):
-            pass
     else:
         lines = [line for _, line in read_lines(path) if line.strip()]
         if kind == "tsv" and lines and "\t" not in lines[0]:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import BALANCED, DEFINED_MEAN, DEFINED_SHARE, Base, Benchmark, Metric, Task
+from lm_eval_tasks.definition.schema import (
+    BALANCED,
+    DEFINED_MEAN,
+    DEFINED_SCORE,
+    DEFINED_SHARE,
+    Base,
+    Benchmark,
+    Metric,
+    Task,
+)
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).resolve().parents[1]
@@ -44,10 +54,21 @@ def benchmark_of(folder: Path) -> Benchmark:
     return benchmark
 
 
-@lru_cache(maxsize=1)
 def tables() -> dict[str, Benchmark]:
-    """Folder name to table, for every benchmark of this package."""
-    return {folder.name: benchmark_of(folder) for folder in folders()}
+    """Folder name to table, for every benchmark of this package. It loads all of them; :func:`task_named` one."""
+    return {folder.name: table for folder in folders() if (table := table_named(folder.name))}
+
+
+@lru_cache(maxsize=64)
+def table_named(folder: str) -> Benchmark | None:
+    """The table of a folder of this package; ``None`` where there is no such benchmark."""
+    if not folder or not (_HERE / folder / TABLE).is_file():
+        return None
+    _LOADED.append(benchmark_of(_HERE / folder))
+    return _LOADED[-1]
+
+
+_LOADED: list[Benchmark] = []  # tables of this package
 
 
 def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
@@ -65,7 +86,11 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
         The entry of that name, or of a name that ends in ``_`` and is a prefix of it. A finer figure, such as
         ``rougeL_missed`` or ``ndcg@3``, has the unit of its metric. For any other name, a number without a sentence.
     """
-    metrics = {**_all_metrics(), **table.metrics} if table else _all_metrics()
+    own = _metric_in(table.metrics, name) if table else None  # the other benchmarks are not loaded for it
+    return own or _metric_in(_all_metrics(), name) or Metric(name, unit="number")
+
+
+def _metric_in(metrics: Mapping[str, Metric], name: str) -> Metric | None:
     if name in metrics:
         return metrics[name]
     starts = [start for start in metrics if start.endswith("_") and name.startswith(start)]
@@ -73,7 +98,8 @@ def metric_of(name: str, table: Benchmark | None = None) -> Metric:
         return replace(metrics[starts[0]], name=name, rest=name.removeprefix(starts[0]))
     stem = name.partition("@")[0]
     units = (metric.unit for other, metric in metrics.items() if f"{stem}_".startswith(f"{other.partition('@')[0]}_"))
-    return Metric(name, unit=next(units, "number"))
+    unit = next(units, None)
+    return Metric(name, unit=unit) if unit else None
 
 
 KINDS = "lm_eval_grounded.kinds"
@@ -83,11 +109,9 @@ KINDS = "lm_eval_grounded.kinds"
 def kind_of(metric: Metric, table: Benchmark | None = None) -> Aggregation | None:
     """The kind of a metric: the one that its results record, else the one of the table's metric of its name. ``None`` where
     it is neither in a table of this package nor an entry point of another: results files alone make nothing be imported."""
-    names = [metric.aggregation]
-    if metric.aggregation in ("", metric.name):
-        names += [metric_of(metric.name, table).aggregation, metric_of(metric.name).aggregation]
-    for name in filter(None, names):
-        place = _kinds().get(name)
+    own = _kinds_of(each for each in _LOADED if each is table)  # the others are not loaded for it
+    for name in filter(None, chain((metric.aggregation,), _recorded_names(metric, table))):
+        place = own.get(name) or _kinds().get(name)
         if place is None:
             points = entry_points(group=KINDS)
             place = next((p.value.replace(":", ".") for p in points if name in (p.name, p.value.replace(":", "."))), "")
@@ -98,12 +122,25 @@ def kind_of(metric: Metric, table: Benchmark | None = None) -> Aggregation | Non
     return None
 
 
+def _recorded_names(metric: Metric, table: Benchmark | None) -> Iterator[str]:
+    """The kinds that tables have for a metric whose results record none."""
+    if metric.aggregation in ("", metric.name):
+        yield metric_of(metric.name, table).aggregation
+        yield metric_of(metric.name).aggregation
+
+
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
     """Recorded name to dotted name, of every kind in a table."""
-    metrics = [metric for table in tables().values() for metric in table.metrics.values()]
+    return _kinds_of(tables().values())
+
+
+def _kinds_of(chosen: Iterable[Benchmark]) -> dict[str, str]:
+    metrics = [metric for table in chosen for metric in table.metrics.values()]
     named = [metric.aggregation for metric in metrics if "." in metric.aggregation]
-    registered = {name: f"custom_metrics.scores.aggregations.{name}" for name in (DEFINED_MEAN, DEFINED_SHARE)}
+    registered = {
+        name: f"custom_metrics.scores.aggregations.{name}" for name in (DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE)
+    }
     registered[BALANCED] = f"custom_metrics.scores.balanced_error.{BALANCED}"
     return {**{name.rpartition(".")[2]: name for name in named}, **{name: name for name in named}, **registered}
 
@@ -113,14 +150,21 @@ def _all_metrics() -> dict[str, Metric]:
     return {name: metric for table in reversed(tables().values()) for name, metric in table.metrics.items()}
 
 
-@lru_cache(maxsize=1)
-def _tasks() -> dict[str, tuple[str, Task]]:
-    return {task.name: (folder, task) for folder, benchmark in tables().items() for task in benchmark.tasks}
+@lru_cache(maxsize=64)
+def _tasks(folder: str) -> dict[str, tuple[str, Task]]:
+    table = table_named(folder)
+    return {task.name: (folder, task) for task in table.tasks} if table else {}
 
 
+@lru_cache(maxsize=4096)
 def task_named(name: str) -> tuple[str, Task] | None:
-    """The folder of a task's benchmark, and the task; ``None`` for a task that is in no table."""
-    return _tasks().get(name)
+    """The folder of a task's benchmark, and the task; ``None`` for a task that is in no table. Of a benchmark whose folder
+    begins the name the table is looked at first; others are loaded where the task is not in it."""
+    names = [folder.name for folder in folders()]
+    for folder in sorted(names, key=lambda folder: folder != name.partition("_")[0]):
+        if listed := _tasks(folder).get(name):
+            return listed
+    return None
 
 
 def base_of(task: str) -> Base | None:
@@ -145,7 +189,7 @@ def variant_of(task: str) -> tuple[str, Mapping[str, str]]:
     folder, entry = listed
     prompt = (entry.include or entry.base.include or (entry.base.file,))[-1].rpartition("_")[2]
     settings = {"prompt": prompt, **{name: entry.options[name] for name in _VARIED if name in entry.options}}
-    return next(other.name for other in tables()[folder].tasks if _asks(other) == _asks(entry)), settings
+    return next(other.name for other in tables_of([task])[folder].tasks if _asks(other) == _asks(entry)), settings
 
 
 def _asks(task: Task) -> tuple[str, Mapping[str, str]]:
@@ -157,11 +201,17 @@ ACROSS = {"grounded_lite": ("nomiracl_lite", "clapnq_gold")}
 """Groups over several benchmarks, to their tasks and groups. Their YAML files, in the folder above, are written by hand."""
 
 
-@lru_cache(maxsize=1)
-def groups() -> dict[str, tuple[str, ...]]:
-    """Group name to the names of its tasks, for every group."""
+def tables_of(tasks: Iterable[str]) -> dict[str, Benchmark]:
+    """Folder name to table, of the benchmarks that some tasks are of."""
+    listed = {task[0]: None for name in tasks if (task := task_named(name))}
+    return {folder: table for folder in sorted(listed) if (table := table_named(folder))}
+
+
+def groups(tasks: Iterable[str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Group name to the names of its tasks, for every group, or those of the benchmarks of some tasks."""
+    chosen = tables() if tasks is None else tables_of(tasks)
     of_benchmarks = {
-        group.name: tuple(task.name for task in group.tasks) for table in tables().values() for group in table.groups
+        group.name: tuple(task.name for task in group.tasks) for table in chosen.values() for group in table.groups
     }
     across = {
         name: tuple(t for each in parts for t in of_benchmarks.get(each, (each,))) for name, parts in ACROSS.items()
@@ -169,11 +219,18 @@ def groups() -> dict[str, tuple[str, ...]]:
     return of_benchmarks | across
 
 
-@lru_cache(maxsize=1)
-def without_mean() -> frozenset[str]:
-    """The groups whose tasks have different metrics: nothing is averaged over them."""
-    groups_of_benchmarks = (group for table in tables().values() for group in table.groups)
-    return frozenset((*ACROSS, *(group.name for group in groups_of_benchmarks if not group.averaged)))
+def without_mean(tasks: Iterable[str]) -> frozenset[str]:
+    """The groups of some tasks' benchmarks whose tasks have different metrics: nothing is averaged over them."""
+    of_benchmarks = (group for table in tables_of(tasks).values() for group in table.groups)
+    return frozenset((*ACROSS, *(group.name for group in of_benchmarks if not group.averaged)))
+
+
+def language_name(code: str, benchmark: str | None = None) -> str:
+    """English name of a language: of a benchmark of this package, by its folder, or of any; else the code."""
+    if benchmark is None:
+        return languages().get(code, code)
+    table = table_named(benchmark)  # the others are not loaded for it
+    return table.languages.get(code, code) if table else code
 
 
 @lru_cache(maxsize=1)
@@ -188,8 +245,18 @@ _ALIKE = 0.8  # similarity of difflib, for the name of a benchmark
 _NEAR = 0.6  # the same, for a task of that benchmark
 
 
+GONE = {
+    "clapnq_rag_hybrid(_gpt|_llama)?": "clapnq_rag_run reads any fusion of rankings, as a TREC run file (run=FILE)",
+    "faithbench": "ragtruth_summary asks the same of other summaries",
+    r"mfava_(make_(queries|answers|silver)|translate)_\w+": 'the step is one task, and `--metadata \'{"language": "de"}\'` '
+    "names the language",
+}
+"""Tasks that went in version 0.1, by a pattern of their names, to what to use instead."""
+
+
 def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
-    """The end of a message about unknown names: ``; did you mean nomiracl_de?``, or which languages there are.
+    """The end of a message about unknown names: ``; did you mean nomiracl_de?``, which languages there are, or what to use
+    instead of a task that is :data:`GONE`.
 
     Empty where they resemble none of our tasks and groups; or of `known`, where a name of ours is no mistake.
     """
@@ -210,6 +277,8 @@ def _ours() -> tuple[str, ...]:
 
 def _meant(name: str, known: tuple[str, ...]) -> tuple[str, str]:
     """The task or group of `known` that was meant, or which languages there are instead; both empty for any other name."""
+    if gone := [instead for pattern, instead in GONE.items() if re.fullmatch(pattern, name)]:
+        return "", f"{name} is gone: {gone[0]}"
     first, *rest = re.split(r"[\s_-]+", name.strip().casefold())
     families = sorted({other.partition("_")[0] for other in known})
     family = next(iter(difflib.get_close_matches(first, families, 1, _ALIKE)), None)

@@ -9,11 +9,12 @@ from typing import Any
 
 from custom_metrics.usage.options import assignments, misspelt
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.definition.schema import OF_DETECTION as OF_DETECTION
 
-OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
-"""Options for the detector that tags a task's answers; also columns of the documents."""
+CUT_PROMPTS = "cut_prompts"
+"""The key that lets a run with cut prompts go on: ``allow`` (:mod:`lm_eval_tasks.harness.context_window`)."""
 
-_OF_ANY_TASK = (*OF_DETECTION, "retriever")
+_OF_ANY_TASK = (*OF_DETECTION, "retriever", CUT_PROMPTS)
 """Options that are known where the task has none of them, too: several tasks of one run have one ``--metadata``."""
 
 # Real arguments of the harness's models, and keys of other tasks, within one edit of one of ours.

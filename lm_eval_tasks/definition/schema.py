@@ -14,9 +14,13 @@ from typing import Any, get_args
 
 from custom_metrics.statistics.units import Unit
 
-DEFINED_MEAN, DEFINED_SHARE, BALANCED = "defined_mean", "defined_share", "balanced_error"
+DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE = "defined_mean", "defined_score", "defined_share"
+BALANCED = "balanced_error"
 """Aggregations that the harness knows by name: the mean, or the share, of the documents in the denominator; and
 :mod:`custom_metrics.scores.balanced_error`."""
+
+OF_DETECTION = ("detector", "detector_args", "calibration", "calibration_annotations")
+"""Options for the detector that tags a task's answers; also columns of the documents."""
 
 Step = str | Mapping[str, str]
 """A step of a filter: the name of its function, or a mapping of ``function`` and its arguments."""
@@ -24,7 +28,7 @@ Step = str | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: a row of the harness's table, with its texts for comparisons, reports, plots, leaderboards, model cards.
+    """A metric: a row of the harness's table, with its texts for comparisons, reports and plots.
 
     Attributes:
         name: of the metric. A name that ends in ``_`` stands for every metric with this prefix, such as
@@ -37,11 +41,12 @@ class Metric:
         unit: of its values; decides how they are written, and which bounds are too wide for a value to be shown.
         wins: what a better model does, before the other: ``errs less than``; default that it has a higher, or lower, one.
         label: its name in prose; default the name with spaces.
-        title: a heading in plain words; default the name.
+        title: a heading in plain words; default the name. That of a traded rate says what a model does (``Declines what
+            cannot be answered``): verdicts say that it does so more often.
         sentence: the meaning of a value, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
             metric, ``{rest}`` the rest of a name after its prefix. A report shows the metrics that have a sentence.
         counted: the unit of the denominator, in the plural.
-        headline: whether comparisons and leaderboards show it first. Where a benchmark marks no metric, all of them are
+        headline: whether comparisons and reports show it first. Where a benchmark marks no metric, all of them are
             headlines.
         prominence: the first screen of a report shows the metric of a task with the highest value; of equals the first.
         filter: name of the filter whose values count; empty for the task's first filter.
@@ -163,7 +168,7 @@ def abstention_metrics(counted: str = "questions") -> tuple[Metric, ...]:
             "answerable_abstention_rate",
             DEFINED_SHARE,
             False,
-            f"answerable {counted}",
+            f"answerable {counted} whose answer can be read",
             definition="share that abstains: the price of caution",
             title="Declines what can be answered",
             sentence=f"It declines {{value}} of the {counted} that can be answered, which is the price of its caution",
@@ -184,6 +189,13 @@ def preferred_first(metrics: Sequence[Metric]) -> list[Metric]:
         return len(chain)
 
     return sorted(metrics, key=steps)
+
+
+def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
+    """The filter whose numbers compare models: the one that a metric's table names, else the first; the harness calls it
+    ``none`` where a task has no filters."""
+    named = (metric.filter for metric in metrics if metric.filter in filters)
+    return next(iter((*named, *filters)), "none")
 
 
 @dataclass(frozen=True)
@@ -267,7 +279,6 @@ class Benchmark:
         languages: code to English name, for the languages of the tasks.
         title: its name, as in its paper.
         questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
-        task_type: for model cards on the Hugging Face hub.
         detection: the prefix in `questions` of tasks that measure detectors, not language models; empty where none do.
         more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
         labelled: dotted name of a mapping of names to its :class:`lm_eval_tasks.detection.labelled_answers.Collection`;
@@ -282,7 +293,6 @@ class Benchmark:
     languages: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     questions: Mapping[str, str] = field(default_factory=dict)
-    task_type: str = "text-generation"
     detection: str = ""
     more_metrics: tuple[Metric, ...] = ()
     labelled: str = ""
@@ -316,7 +326,6 @@ class Benchmark:
         return {
             "title": self.title,
             "questions": dict(self.questions),
-            "task_type": self.task_type,
             "detection": self.detection,
             "metrics": [asdict(metric) for metric in self.metrics.values()],
         }
@@ -332,7 +341,6 @@ class Benchmark:
             tasks=(),
             title=_text(record.get("title")),
             questions={_text(key): _text(value) for key, value in by_prefix},
-            task_type=_text(record.get("task_type")) or cls.task_type,
             detection=_text(record.get("detection")),
             more_metrics=tuple(
                 _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
@@ -359,3 +367,45 @@ def _metric(entry: Mapping[str, Any]) -> Metric:
         higher_is_better=higher if isinstance(higher, bool) else None,
         balances=tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else (),
     )
+
+
+PREFIX = "marked_"
+"""Of the names of metrics by people's marks."""
+WRONG_LABELS = "wrong_label_rate"
+_BY_LABELS = "lm_eval_tasks.detection.marked_labels"  # which has their kinds
+_LABELLED = (
+    *("hallucination_rate", "error_rate", "balanced_error"),
+    *("unanswerable_accuracy", "answerable_abstention_rate"),
+)
+
+
+def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """The metrics by people's labels that a table has beside its own, and how often our label is wrong."""
+    beside = [
+        replace(
+            metric,
+            name=f"{PREFIX}{metric.name}",
+            aggregation=f"{_BY_LABELS}.{PREFIX}{metric.name}",
+            denominator=f"{metric.denominator}; people labelled some of the answers",
+            definition=f"{metric.in_prose} as people would read the answers: their labels of some, joined with ours of all "
+            "(with `lm-eval-grounded score --marks`)",
+            label=f"{metric.in_prose} by people's labels",
+            title=f"{metric.title}, by people's labels",
+            sentence=f"As people would read its answers, {metric.sentence[0].lower()}{metric.sentence[1:]}",
+            counted="labelled answers",
+            prominence=4 if metric.balances else 0,
+            traded_against=metric.traded_against and f"{PREFIX}{metric.traded_against}",
+            balances=(),
+        )
+        for metric in metrics
+        if metric.name in _LABELLED
+    ]
+    wrong = Metric(
+        WRONG_LABELS,
+        f"{_BY_LABELS}.{WRONG_LABELS}",
+        False,
+        "all answers; people labelled some of them",
+        "share whose label people would not give (with `lm-eval-grounded score --marks`)",
+        filter=beside[0].filter,
+    )
+    return (*beside, wrong)

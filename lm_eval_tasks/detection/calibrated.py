@@ -36,7 +36,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED, text_of_options
-from detector_plugin.loading import CLOSED_BOOK, calibrated_name, check_detector, has_package, resolve
+from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.marked import marks_of
 
@@ -57,7 +57,6 @@ def settings_of(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     other_arguments: Mapping[str, Any] | None = None,
-    language: str | None = None,
     kinds: Sequence[str] = calibrations.KINDS,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read, a text for each of
@@ -71,7 +70,6 @@ def settings_of(
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
         calibration_annotations: one of `kinds`; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
-        language: of the task, by which ``detector=auto`` chooses (:func:`detector_plugin.loading.resolve`).
         kinds: kinds of calibration that fit the task's answers.
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
@@ -88,12 +86,7 @@ def settings_of(
             f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    detector, options = resolve(
-        detector,
-        metadata.pairs("detector_args", detector_args, task),
-        language,
-        RAG if RAG in kinds else CLOSED_BOOK,
-    )
+    options = metadata.pairs("detector_args", detector_args, task)
     check_detector(detector, json.dumps(options, sort_keys=True))
     return {
         "detector": detector,

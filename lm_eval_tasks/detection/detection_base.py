@@ -1,6 +1,6 @@
 """The base of all detection tasks: the prompt, how a reply is read, and the metrics over tagged words.
 
-Used by the tables of mFAVA (``mfava_detection_*``), Mu-SHROOM, MEMERAG and RAGTruth.
+Used by the tables of mFAVA (``mfava_detection_*``), Mu-SHROOM, MEMERAG, RAGTruth and MTRAG.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from detector_plugin.llm import template_text
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Base, Metric, Step
+from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE, Base, Metric, Step
 
 _WORDS = "all answers; counted in words"
 _F1 = Metric(
@@ -25,7 +25,7 @@ _F1 = Metric(
 )
 IOU = Metric(
     "iou",
-    DEFINED_MEAN,
+    DEFINED_SCORE,
     True,
     "all answers",
     definition="overlap of the characters that people and the detector mark",
@@ -57,14 +57,14 @@ _COUNTED_IN_WORDS = {
 }
 _SHARES_OF_REPLIES = {
     "altered_rate": "share of replies with other characters than the answer, white space aside",
-    "lost_rate": "share of replies that are not the answer with tags; they flag no word",
+    "lost_rate": "share of replies that are not the answer with tags; they flag no word, and count as wrong",
 }
-_METRICS = (
-    *(
-        Metric(name, f"custom_metrics.scores.detection.{name}", True, _WORDS, definition=text, unit="score")
-        for name, text in _COUNTED_IN_WORDS.items()
-    ),
-    *(Metric(name, DEFINED_SHARE, False, "all answers", definition=text) for name, text in _SHARES_OF_REPLIES.items()),
+_OF_WORDS = tuple(
+    Metric(name, f"custom_metrics.scores.detection.{name}", True, _WORDS, definition=text, unit="score")
+    for name, text in _COUNTED_IN_WORDS.items()
+)
+_OF_REPLIES = tuple(
+    Metric(name, DEFINED_SHARE, False, "all answers", definition=text) for name, text in _SHARES_OF_REPLIES.items()
 )
 
 
@@ -77,10 +77,11 @@ def detection_base(
     reply: Step = "final_answer",
     metrics: tuple[Metric, ...] = (),
     task: str = "lm_eval_tasks.harness.task.GroundedTask",
+    of_words: bool = True,
 ) -> Base:
     """The base of detection tasks; arguments are those of :class:`lm_eval_tasks.definition.schema.Base`, but for `reply`,
     the filter that finds the tagged answer in a model's reply. `metrics` come before the ones over words, and are the
-    headlines in their place.
+    headlines in their place. Without `of_words`, people marked no words: there is no target, and none are counted.
     """
     return Base(
         file=file,
@@ -90,12 +91,12 @@ def detection_base(
         dataset_path=dataset_path,
         prompt={
             "doc_to_text": template_text().rstrip("\n"),
-            "doc_to_target": "target",
+            "doc_to_target": "target" if of_words else "",
             "target_delimiter": "\n",
             "generation_kwargs": {"until": [], "do_sample": False, "max_gen_toks": 2048},
             "num_fewshot": 0,
         },
         filters={"tags": (reply, "take_first")},
         process_results=process_results,
-        metrics=(*metrics, replace(_F1, headline=not metrics), *_METRICS),
+        metrics=(*metrics, *((replace(_F1, headline=not metrics), *_OF_WORDS) if of_words else ()), *_OF_REPLIES),
     )

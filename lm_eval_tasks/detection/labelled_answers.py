@@ -26,7 +26,7 @@ from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.calibration import ANNOTATIONS
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder
-from lm_eval_tasks.data.tables import read_json_lines, text_of
+from lm_eval_tasks.data.tables import flag_of, read_json_lines, text_of
 from lm_eval_tasks.definition import catalogue
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -43,7 +43,6 @@ class Collection(NamedTuple):
     read: Callable[[str, str | None], list[LabelledAnswer]]  # by language and mirror; None: the network
     source: str  # who made it
     licence: str  # of the data
-    by_default: bool = True  # whether it is read where no collection is named; another one has the same answers else
 
 
 def collections() -> Mapping[str, Collection]:
@@ -58,25 +57,22 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages;
-    those that two collections share once. The log names languages without files; MissingSource where there is no answer.
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
+    The log names languages without files; MissingSource where there is no answer.
     """
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     answers: list[LabelledAnswer] = []
-    earlier: set[LabelledAnswer] = set()
     missing: list[str] = []
     for name, collection in collections().items():
         for code in collection.languages:
-            chosen = collection.by_default if names is None else name in names
-            if not chosen or (languages is not None and code not in languages):
+            if (names is not None and name not in names) or (languages is not None and code not in languages):
                 continue
             try:
-                answers += [answer for answer in collection.read(code, place) if answer not in earlier]
+                answers += collection.read(code, place)
             except (MissingSource, ValueError) as error:  # not there, or without an answer in this language
                 log.debug("%s", error)
                 missing.append(f"{code} {name}")
-        earlier.update(answers)
     if missing:
         log.warning("without %s, whose files are not there", ", ".join(missing))
     if not answers:
@@ -100,10 +96,10 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
     answers = []
     for number, row in read_json_lines(path, left_out):
-        if row.get("cannot_tell") is True:
-            left_out[UNJUDGED] += 1
-            continue
         try:
+            if flag_of(row, "cannot_tell"):
+                left_out[UNJUDGED] += 1
+                continue
             document = _document(row)
         except ValueError as error:
             raise CorruptSource(f"{path}, line {number}: not a labelled answer: {error}") from error
@@ -160,7 +156,7 @@ def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
 # ------------------------------------------------------------------------------------------- test sets in training data
 #
 # They are known by digests of their answers, and of their questions with a passage. A digest says nothing of its text.
-# A benchmark ships those of its public files as a table with the column ``digest``, and compares other files where they are
+# A benchmark ships those of its public files as a table of ``digests``, and compares other files where they are
 # in the mirror in force or in the cache.
 
 _LETTERS = 40  # that begin a text; more would miss a copy that was cut
@@ -178,6 +174,7 @@ class TestSet(NamedTuple):
     what: str  # whose the answers are, and what to do, for messages
     advice: str
     letters: int = _LETTERS  # of each text that are compared
+    calibrates: bool = True  # whether a detector's errors on it correct rates
 
     def digests_of_files(self, mirror: str | None) -> set[str]:
         """The digests of all answers in a mirror, or without one in the cache."""
@@ -185,11 +182,10 @@ class TestSet(NamedTuple):
         return {digest for row in rows for digest in digests(*row, self.letters)}
 
     def refuse(self, documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
-        """Refuse training data, by its name in ``--data``, with an answer of the test set, or with one to its questions
-        from its passages, by a UsageError."""
-        known = {row["digest"] for row in shipped_rows(self.package, "contamination.tsv")} | self.digests_of_files(
-            mirror
-        )
+        """Refuse data, as the command line names it, with an answer of the test set, or with one to its questions from its
+        passages, by a UsageError."""
+        shipped = " ".join(row["digests"] for row in shipped_rows(self.package, "contamination.tsv"))
+        known = {*shipped.split()} | self.digests_of_files(mirror)
         copied = []
         for document in documents:
             found = {*digests(document.question, document.reference, document.answer, self.letters)}
@@ -197,16 +193,20 @@ class TestSet(NamedTuple):
             copied += [document.answer] if found & known else []
         if copied:
             raise UsageError(
-                f"--data {name}: {len(copied)} of its {len(documents)} answers are {self.what}, such as "
+                f"{name}: {len(copied)} of its {len(documents)} answers are {self.what}, such as "
                 f"{copied[0][:60]!r}. {self.advice}"
             )
 
 
-def refuse_test_sets(documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None) -> None:
-    """Refuse training data with answers of a benchmark's :class:`TestSet`, by a UsageError."""
+def refuse_test_sets(
+    documents: Sequence[LabelledAnswer], name: str, mirror: str | None = None, to_calibrate: bool = False
+) -> None:
+    """Refuse data with answers of a benchmark's :class:`TestSet`, by a UsageError; `to_calibrate` allows those that may."""
     for table in filter(lambda table: table.not_learned, catalogue.tables().values()):
         module, _, constant = table.not_learned.rpartition(".")
-        getattr(import_module(module), constant).refuse(documents, name, mirror)
+        test_set: TestSet = getattr(import_module(module), constant)
+        if not (to_calibrate and test_set.calibrates):
+            test_set.refuse(documents, name, mirror)
 
 
 def digests(question: str, reference: str, answer: str, letters: int = _LETTERS) -> Iterator[str]:

@@ -24,15 +24,13 @@ from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source,
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
-from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.definition.schema import PREFIX, Metric
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-PREFIX = "marked_"
-"""Of the names of metrics by people's marks."""
 METRIC = f"{PREFIX}rate"
 MARKS_RECORD, LABELS_RECORD = RECORDS = ("marks", "label_marks")
-"""Names in a task's provenance: what ``marked_rate`` and a judge's metrics rest on, and what rates by labels do."""
+"""Names in a task's provenance: what ``marked_rate`` rests on, and what rates by labels do."""
 LOW_KAPPA = 0.4
 """Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
@@ -67,11 +65,9 @@ class DrawnAnswer(NamedTuple):
 
     answer: str
     times: int  # how often it was drawn
-    weight: float  # its share of all words over its probability; 0 without words that count; of ratings 1
-    marked: (
-        float | None
-    )  # mean of the annotators' shares of its words, or ratings; None where nobody could tell; of labels
-    # the share of annotators who say that it answers
+    weight: float  # its share of all words over its probability; 0 without words that count
+    # the mean of the annotators' shares of its words, of labels of those who say that it answers; None: nobody could tell
+    marked: float | None
     declines: float = 0.0  # of labels the share of those who say that it declines
     spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
     left_out: float = 1.0  # probability that the draw leaves it out; 1 of draws with replacement
@@ -80,7 +76,7 @@ class DrawnAnswer(NamedTuple):
 class MarksOfTask(NamedTuple):
     """The marks of a task's answers."""
 
-    answers: Mapping[str, DrawnAnswer]  # by the document's id; of ratings by the question's id and aspect or system
+    answers: Mapping[str, DrawnAnswer]  # by the document's id
     description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
 
 
@@ -113,7 +109,7 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
 
 def draw_of(provenance: Mapping[str, Any], record: str = MARKS_RECORD) -> str:
     """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
-    same: :mod:`~lm_eval_tasks.results.compare` and leaderboard ask this and :func:`shared_draw`, and nothing else."""
+    same: :mod:`~lm_eval_tasks.results.compare` asks this and :func:`shared_draw`, and nothing else."""
     marks = provenance.get(record)
     return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
 
@@ -322,7 +318,8 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
     worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
     unknown = f"; {basis['cannot_tell']} more could be judged by nobody" if basis["cannot_tell"] else ""
     log.info(
-        "%s: %.1f %% of the words are made up, by people's marks of %d answers (%d draws, %d words), %s%s%s",
+        "%s: marked_rate counts, the other rates are the detector's: %.1f %% of the words are made up, by people's marks "
+        "of %d answers (%d draws, %d words), %s%s%s",
         *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
     )
     several = basis.get("answers_of_several")

@@ -7,8 +7,6 @@ A label says whether an answer answers the question, declines, or does neither. 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,8 @@ from custom_metrics.scores.aggregations import Strata
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.marked import Draws, MarkedShare, marked_difference, marked_share, mean_share
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
-from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.detection.marked import LABELS_RECORD, PREFIX, MarkedRate
+from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS
+from lm_eval_tasks.detection.marked import LABELS_RECORD, MarkedRate
 
 LABELS = ("answers", "declines", "neither")
 FIELDS = ("answerable", "label", "times", "weight", *LABELS[:2], "doubtful")
@@ -82,38 +80,6 @@ marked_balanced_error = MarkedLabels(
 )
 marked_unanswerable_accuracy = MarkedLabels(f"{PREFIX}unanswerable_accuracy", (False, _DECLINED, _ALL))
 marked_answerable_abstention_rate = MarkedLabels(f"{PREFIX}answerable_abstention_rate", (True, _DECLINED, _ALL))
-wrong_label_rate = MarkedLabels("wrong_label_rate", (None, 1 - np.eye(len(LABELS)), _ALL))
+wrong_label_rate = MarkedLabels(WRONG_LABELS, (None, 1 - np.eye(len(LABELS)), _ALL))
 KINDS = {name: kind for name, kind in globals().items() if isinstance(kind, MarkedLabels)}
 """Name to kind, of all of them."""
-
-
-def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """The metrics by people's labels that a table has beside its own, and how often our label is wrong."""
-    beside = [
-        replace(
-            metric,
-            name=f"{PREFIX}{metric.name}",
-            aggregation=f"{__name__}.{PREFIX}{metric.name}",
-            denominator=f"{metric.denominator}; people labelled some of the answers",
-            definition=f"{metric.in_prose} as people would read the answers: their labels of some, joined with ours of all "
-            "(with `lm-eval-grounded score --marks`)",
-            label=f"{metric.in_prose} by people's labels",
-            title=f"{metric.title}, by people's labels",
-            sentence=f"As people would read its answers, {metric.sentence[0].lower()}{metric.sentence[1:]}",
-            counted="labelled answers",
-            prominence=4 if metric.balances else 0,
-            traded_against=metric.traded_against and f"{PREFIX}{metric.traded_against}",
-            balances=(),
-        )
-        for metric in metrics
-        if f"{PREFIX}{metric.name}" in KINDS
-    ]
-    wrong = Metric(
-        wrong_label_rate.name,
-        f"{__name__}.{wrong_label_rate.name}",
-        False,
-        "all answers; people labelled some of them",
-        "share whose label people would not give (with `lm-eval-grounded score --marks`)",
-        filter=beside[0].filter,
-    )
-    return (*beside, wrong)

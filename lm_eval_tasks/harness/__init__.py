@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from custom_metrics.usage.plain_errors import UsageError
-
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
 """Our models without weights, as in ``--model``. They answer from documents and files, not from a prompt, and name their
 results themselves."""
 
-unfit: list[UsageError] = []
-"""Why the installed harness cannot run our tasks; empty where it can."""
+unfit: list[Exception] = []
+"""Why the installed harness cannot run our tasks, or Python does not find them whole; empty where all is well."""
 
 
 class Unanswered(str):

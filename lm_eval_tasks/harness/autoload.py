@@ -2,12 +2,25 @@
 
 `lm_eval_grounded.pth`, one line in site-packages, runs at every start of Python, so it imports nothing: it puts a finder
 on `sys.meta_path` that imports this module when `lm_eval` is imported, and does nothing else. This module then waits for
-eight modules of the harness. When one of them has run, the names that this distribution declares as entry points are
-registered as lazy placeholders, `TaskManager` searches our folder too (after the harness's own tasks and before the user's
-`--include_path`, which therefore takes precedence), and `harness_results` and `short_errors` do what their docstrings say.
+nine modules of the harness, and adds a part to each of them when it has run. A part goes when a change upstream has ended
+it; the first two stand down by themselves where the harness has that change:
+
+| part | what it does | ends with |
+|---|---|---|
+| `_REGISTRIES` | our models, filters, metrics and aggregations have names | PR 4013 and 4014 (merged, not released) |
+| `_TASK_MANAGER` | `TaskManager` searches our folder, then the user's `--include_path` (stronger) | PR 4015 (open) |
+| `extend_evaluation` | our aggregations bring their standard errors | the scorers of 0.5 |
+| `extend_groups` | order of a group's rows, errors over shared passages, unweighted means | a `class:` for groups |
+| `name_models` | models without weights have a name in results | a method of `LM` |
+| `name_models` | the output folder is tried before the first request | a tracker that tries it when it is made |
+| `check_prompts` | our tasks learn which model will answer, and count the prompts that it cuts | a hook in `evaluate` |
+| `_COMMAND_LINE` | errors of the user take one line | an error class that the command line prints |
+
+Where a file of the user's hides one of our packages (``python -m lm_eval`` looks in the working folder first), nothing is
+registered, and one line says which file. So nothing of `custom_metrics` is imported here before that is known.
 
 Off with ``LM_EVAL_GROUNDED_AUTOLOAD=0``; tasks found by ``--include_path`` then register what they need themselves
-(:func:`register`). A harness that discovers entry points itself finds the names registered and keeps them.
+(:func:`register`). A harness that finds entry points by itself finds ours then, too.
 """
 
 from __future__ import annotations
@@ -16,8 +29,9 @@ import logging
 import os
 import re
 import sys
-from functools import wraps
+from functools import cache, wraps
 from importlib.metadata import distribution, version
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +52,7 @@ _REGISTRIES = {
 _TASK_MANAGER = "lm_eval.tasks.manager"
 # Module to the function of lm_eval_tasks.harness.harness_results that changes it.
 _RESULTS = {
+    "lm_eval.evaluator": "check_prompts",
     "lm_eval.evaluator_utils": "extend_evaluation",
     "lm_eval.api.group": "extend_groups",
     "lm_eval.loggers.evaluation_tracker": "name_models",
@@ -110,6 +125,8 @@ def _extend(module: ModuleType) -> None:
 def _register(group: str, registry_name: str) -> None:
     from lm_eval.api import registry as registries
 
+    if hasattr(registries, "import_plugins"):  # it came with PR 4013, for what has no entry points
+        return
     registry, entries = getattr(registries, registry_name), distribution("lm-eval-grounded").entry_points
     for entry in entries.select(group=group):
         if entry.name not in registry:
@@ -126,14 +143,20 @@ def _add_tasks(task_manager: Any) -> None:
     form = signature(init)
     form.bind_partial(include_path=[], include_defaults=True)  # a TypeError where it has them no more
 
+    @cache
+    def finds_them() -> bool:  # by the entry point: without its own tasks, it reads those of packages alone
+        return "grounded_lite" in task_manager(include_defaults=False).all_tasks
+
     @wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         call = form.bind(self, *args, **kwargs)
         call.apply_defaults()
         given = call.arguments.get("include_path")
-        if call.arguments.get("include_defaults", True):
-            theirs = given if isinstance(given, (list, tuple)) else [given] if given else []
-            call.arguments["include_path"] = [task_folder(), *theirs]
+        paths = [*given] if isinstance(given, (list, tuple)) else [given] if given else []
+        others = [path for path in paths if os.path.realpath(path) != os.path.realpath(task_folder())]
+        if call.arguments.get("include_defaults", True) or len(others) < len(paths):  # else none of ours are asked for
+            paths = others if finds_them() else paths if len(others) < len(paths) else [task_folder(), *paths]
+        call.arguments["include_path"] = paths
         init(*call.args, **call.kwargs)
         self.include_path = given
 
@@ -151,10 +174,41 @@ def register() -> None:
         _extend(sys.modules[name])
 
 
+def _hidden() -> str:
+    """Which file hides one of our packages, and what to do; empty where none does."""
+    for name in ("custom_metrics", "detector_plugin"):
+        ours = os.path.join(os.path.dirname(task_folder()), name, "__init__.py")
+        spec = find_spec(name)
+        if spec is None or spec.origin is None or os.path.realpath(spec.origin) != os.path.realpath(ours):
+            where = spec.origin if spec is not None and spec.origin else f"something in {os.getcwd()}"
+            return (
+                f"{where} hides the package {name} of lm-eval-grounded, so its tasks are missing: rename it, or start the "
+                f"command in another folder"
+            )
+    return ""
+
+
+def _refuse(reason: str) -> None:
+    """Log why no task of ours can run, and end with that line where the harness then finds no task or model."""
+    unfit.append(ImportError(reason))
+    log.warning("%s", reason)
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if re.search("Tasks not found|is not a registered task|no model for this name", str(error)):
+            print(f"lm_eval: error: {error}; {reason}", file=sys.stderr)  # noqa: T201 (the interpreter would print here)
+        else:
+            before(kind, error, trace)
+
+    sys.excepthook = hook
+
+
 def install() -> None:
     """Install the finder, once, and extend the harness's modules that are already imported."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
+    if reason := _hidden():
+        return _refuse(reason)
     sys.meta_path.insert(0, _Finder())
     if tuple(map(int, re.findall(r"\d+", version("lm_eval"))[:3])) < _OLDEST:
         from lm_eval_tasks.harness import short_errors

@@ -1,27 +1,28 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend_groups` changes a method of ``lm_eval.api.group`` and the log of ``lm_eval.evaluator``, :func:`name_models`
-two of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our tasks and models only:
+:func:`extend_groups` changes a method of ``lm_eval.api.group``, :func:`check_prompts` two functions and the log of
+``lm_eval.evaluator``, :func:`name_models` two methods of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our
+tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
-  group's standard error is clustered by passage; else it is that of independent tasks. Where the tasks differ in an
-  option, such as the kind of reference, the group's name in the table says which have which.
+  group's standard error is clustered by passage; else it is that of independent tasks.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
 - The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
   are never prompted: for them the warning is dropped.
 - ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
   it after the last one, and loses the results where it cannot write.
+- ``evaluate`` says which model will answer: the harness tells its tasks only of the chat template, and our tasks count the
+  prompts that the model would cut (:mod:`lm_eval_tasks.harness.context_window`).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import sys
 import weakref
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,12 +30,17 @@ from typing import Any
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.data.atomic import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
+from lm_eval_tasks.harness.context_window import PromptCheck
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 
 class OrderedKey(str):
-    """A key of the harness's metrics that sorts by its place in the task's YAML. (The harness's table sorts by key.)"""
+    """A key of the harness's metrics that sorts by its place in the task's YAML.
+
+    The harness's ``make_table`` copies the metrics of each task and sorts them by key, on both versions, so nothing but the
+    keys themselves can put a headline first.
+    """
 
     place: tuple[int, ...]
 
@@ -92,30 +98,11 @@ def _errors_of(
             yield key, math.sqrt(sum(e**2 for e in errors)) / len(errors) if math.isnan(across) else across
 
 
-def _name_with_options(group: str, tasks: Sequence[Any]) -> str:
-    """A group's name, with the users' options in which its tasks differ: ``group (reference=page: de; else context)``."""
-    parts: list[str] = []
-    for option in getattr(tasks[0].config.custom_dataset, "user_options", ()) if tasks else ():
-        names: dict[str, list[str]] = defaultdict(list)
-        for task in tasks:
-            value = (task.provenance().get("options") or {}).get(option)
-            names[str(value)].append(str(task.config.task).removeprefix(f"{group}_"))
-        usual, *others = sorted(names, key=lambda value: -len(names[value]))
-        parts += [f"{option}={value}: {' '.join(names[value])}" for value in others] + [f"else {usual}"] * bool(others)
-    return f"{group} ({'; '.join(parts)})" if parts else group
-
-
 def _is_not_about_templates(record: logging.LogRecord) -> bool:
     """Whether a record of the harness's evaluator is anything but its warning of a missing chat template about one of our
-    models without weights (the argument `model` of ``simple_evaluate``)."""
-    if record.funcName != "simple_evaluate" or "chat template is not applied" not in " ".join(
-        record.getMessage().split()
-    ):
-        return True
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_name != record.funcName:
-        frame = frame.f_back
-    return frame.f_locals.get("model") not in WEIGHTLESS
+    models without weights. (It warns before it makes the model.)"""
+    about = "chat template is not applied" in " ".join(record.getMessage().split())
+    return not (about and _current_model[0] in WEIGHTLESS)
 
 
 def extend_groups(group_module: ModuleType) -> None:
@@ -135,11 +122,8 @@ def extend_groups(group_module: ModuleType) -> None:
         )  # a mean over the others is another one
         metrics = {key: value for key, value in metrics.items() if key not in gone}
         metrics |= dict(_errors_of(means, metrics, tasks, task_metrics))
-        if self.alias is None:
-            metrics["alias"] = _name_with_options(self.name, tasks)
         return ordered(metrics, [entry.metric for entry in listed])
 
-    logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
     group_module.Group.aggregate = aggregate
 
 
@@ -185,6 +169,54 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         _current_tracker[:] = [weakref.ref(self)]
 
     evaluation_tracker.EvaluationTracker.__init__ = __init__
+
+
+def check_prompts(evaluator: ModuleType) -> None:
+    """Extend ``lm_eval.evaluator``."""
+    evaluate_as_theirs = evaluator.evaluate
+    form = signature(evaluate_as_theirs)
+    form.bind_partial(lm=None, task_dict={})  # a TypeError where it has them no more
+
+    @wraps(evaluate_as_theirs)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        call = form.bind(*args, **kwargs).arguments
+        tasks = call["task_dict"].get("tasks", call["task_dict"])
+        _current_check[:] = [PromptCheck(call["lm"], list({id(task): task for task in _ours(tasks)}.values()))]
+        try:
+            return evaluate_as_theirs(*args, **kwargs)
+        finally:
+            _current_check.clear()
+
+    evaluator.evaluate = evaluate  # type: ignore[attr-defined]
+    simple_evaluate_as_theirs = evaluator.simple_evaluate
+
+    @wraps(simple_evaluate_as_theirs)
+    def simple_evaluate(*args: Any, **kwargs: Any) -> Any:
+        _current_model[:] = [kwargs["model"] if "model" in kwargs else args[0]]
+        return simple_evaluate_as_theirs(*args, **kwargs)
+
+    evaluator.simple_evaluate = simple_evaluate  # type: ignore[attr-defined]
+    logging.getLogger("lm_eval.evaluator").addFilter(_is_not_about_templates)
+
+
+_current_model: list[Any] = [None]  # of the run that goes on, as in --model
+
+_current_check: list[PromptCheck] = []  # of the run that goes on, or empty
+
+
+def _ours(tasks: Mapping[Any, Any]) -> Iterator[Any]:
+    """Our tasks, also of groups within groups."""
+    for task in tasks.values():
+        if isinstance(task, Mapping):
+            yield from _ours(task)
+        elif hasattr(task, "may_cut_prompts"):
+            yield task
+
+
+def requests_built(task: Any) -> None:
+    """Tell the run that goes on that a task has its requests; a UsageError where its model would cut prompts."""
+    for check in _current_check:
+        check.built(task)
 
 
 _current_tracker: list[weakref.ref[Any]] = []  # of the run that is about to begin, or empty

@@ -6,7 +6,8 @@ it, a ``UsageError`` of one line names both versions, and the command that insta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -76,6 +77,15 @@ def lacking(what: str) -> UsageError:
 def installed() -> str:
     """The version of the harness that is installed."""
     return version("lm_eval")
+
+
+def chat_template_digest(options: Mapping[str, Any]) -> str:
+    """The SHA-256 of the chat template that is applied, as the harness logs it, from what a task is given to build its
+    requests; empty without one, or where it is an API's."""
+    model: Any = getattr(options.get("chat_template"), "__self__", None)
+    applied = options.get("apply_chat_template") and hasattr(model, "chat_template")
+    template = str((applied and model.chat_template(True)) or "")
+    return template and hashlib.sha256(template.encode("utf-8")).hexdigest()
 
 
 def untried() -> str:

@@ -1,9 +1,9 @@
 """Under ``lm_eval``, our errors end in one line with their message, without a traceback.
 
 The harness shows errors with 40 lines of traceback and more. The hook here shortens
-:class:`~custom_metrics.usage.plain_errors.PlainError`, and the harness's errors about unknown tasks and models where one of
-ours was meant (:func:`as_ours`). Every other error goes to the hook that was there before, unless it quotes a secret. With
-the harness's debug verbosity (``LMEVAL_LOG_LEVEL=DEBUG``, ``--verbosity DEBUG``) these go there too.
+:class:`~custom_metrics.usage.plain_errors.PlainError`, the harness's errors about unknown tasks and models where one of
+ours was meant, and those of a backend that lacks its package (:func:`as_ours`). Every other error goes to the hook that was
+there before, unless it quotes a secret. With ``LMEVAL_LOG_LEVEL=DEBUG`` these go there too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def install() -> None:
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        plain = None if _debugging(trace) else as_ours(error)
+        debugging = logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG
+        plain = None if debugging else as_ours(error)
         if isinstance(plain, PlainError):
             print(one_line(plain), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
         elif blank(shown := "".join(traceback.format_exception_only(error))) != shown:  # such as an address with a key
@@ -44,8 +45,8 @@ _NO_MODEL = re.compile(r"Attempted to load model '([^']+)', but no model for thi
 
 
 def as_ours(error: BaseException) -> BaseException:
-    """The harness's error about unknown tasks or an unknown model as a UsageError with the name of ours that was meant; any
-    other error as it is."""
+    """The harness's error about unknown tasks or an unknown model as a UsageError with the name of ours that was meant;
+    that of a backend without its package as one with the command that installs it; any other error as it is."""
     from custom_metrics.usage.options import misspelt
     from lm_eval_tasks.definition import catalogue
     from lm_eval_tasks.harness import WEIGHTLESS, unfit
@@ -58,7 +59,25 @@ def as_ours(error: BaseException) -> BaseException:
         return UsageError(f"Tasks not found: {names}{meant}")
     if (model := _NO_MODEL.match(text)) and (near := misspelt(model[1], WEIGHTLESS)):
         return UsageError(f"there is no model {model[1]}; did you mean {near}?")
+    if isinstance(error, ImportError) and _raised_in(error).startswith("lm_eval.models."):
+        return UsageError(_install(error.name.partition(".")[0]) if error.name else str(error))
     return error
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module whose code, such as an import, raised an error; empty where it was not raised."""
+    modules = [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((name for name in reversed(modules) if not name.startswith("importlib.")), "")
+
+
+def _install(package: str) -> str:
+    """What a backend lacks, and the command that installs it: an extra of ours that has the package, or the package."""
+    from importlib.metadata import requires
+
+    wanted = "\n".join(requires("lm-eval-grounded") or ())
+    extra = re.search(rf"^{package.replace('_', '[-_]')}\b.*\bextra == .(\w+)", wanted, re.MULTILINE)
+    name = f"'lm-eval-grounded[{extra[1]}]'" if extra else package
+    return f"the backend of --model needs {package}, which is not installed: pip install {name}"
 
 
 def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
@@ -68,15 +87,3 @@ def one_line(error: BaseException, program: str = "lm_eval: error") -> str:
         missing = isinstance(error, FileNotFoundError)
         message = f"{error.filename}: {'there is no such file or folder' if missing else error.strerror}"
     return f"{program}: " + on_one_line(blank(" ".join(line.strip() for line in message.splitlines() if line.strip())))
-
-
-def _debugging(trace: TracebackType | None) -> bool:
-    """Whether debug output of the harness is on. ``--verbosity`` (or its YAML key) takes effect only after the run, so it
-    is read from the command line's configuration, in the frame of its ``_execute``."""
-    if logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG:
-        return True
-    return any(
-        str(getattr(frame.f_locals.get("cfg"), "verbosity", "")).upper() == "DEBUG"
-        for frame, _ in traceback.walk_tb(trace)
-        if frame.f_code.co_name == "_execute"
-    )

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics import broken_run
 from custom_metrics.broken_run import Labels, Prompting, as_answered, signs_of
 from custom_metrics.filters import label_of
+from custom_metrics.reading.reasoning import with_opening
 from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.units import FEW, is_measurable
+from custom_metrics.statistics.units import FEW, is_measurable, within_scale
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.provenance import LEFT_OUT
+from lm_eval_tasks.data.provenance import CUT, LEFT_OUT, NO_STATEMENT
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.loading import TaskLoader, require_files
+from lm_eval_tasks.definition.metadata import CUT_PROMPTS, choice
+from lm_eval_tasks.definition.schema import headline_filter
+from lm_eval_tasks.definition.signature import parts_of_task, signature
 from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, host, unfit
+from lm_eval_tasks.harness.context_window import ALLOW, Cut
 from lm_eval_tasks.harness.harness_results import ordered, with_errors
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -39,16 +44,18 @@ autoload.register()  # the harness imports a task's class before it looks up the
 class GroundedTask(HostTask):
     """A harness task that checks its requests, answers and results, and adds their provenance to the results file.
 
-    - Before the first request, it checks that the results can be written, and one message names all missing public files.
-      If a rank of a distributed run has no question, every rank ends with an error: the harness raises it on that rank
-      alone, and the others wait for it. The key of cached requests (``--cache_requests``) covers documents and prompts.
+    - Before the first request, it checks that the results can be written and that the model will see each prompt whole
+      (:mod:`lm_eval_tasks.harness.context_window`), and one message names all missing public files. If a rank of a
+      distributed run has no question, every rank ends with an error: the harness raises it on that rank alone, and the
+      others wait for it. The key of cached requests (``--cache_requests``) covers documents and prompts.
     - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are counted and left out of all
       figures. Lone surrogates in answers are replaced: UTF-8 cannot encode them, and the harness would lose every sample
       after one.
     - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), one line each. Every
       rank checks its own answers; none waits for another.
     - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
-      (:meth:`figures`), and for a benchmark outside of this package its table (``benchmark``), for reports and comparisons.
+      (:meth:`figures`), how many prompts were cut (``prompts_cut``, where that was allowed), and for a benchmark outside of
+      this package its table (``benchmark``), for reports and comparisons.
 
     Attributes:
         run_settings: settings of the run that the harness does not write into its results.
@@ -59,7 +66,9 @@ class GroundedTask(HostTask):
     """Whether the answers are free text, not a label or a copy of a given text with tags."""
     _instances: Any
     _left_out: frozenset[int] = frozenset()
+    _processes = 1
     not_measurable: frozenset[str] = frozenset()
+    _templates = "", ""  # digest of the chat template, and the system instruction
 
     def __init__(self, config: dict[str, Any]) -> None:
         if unfit:
@@ -71,6 +80,9 @@ class GroundedTask(HostTask):
                 f"{self.config.task}: repeats={self.config.repeats}, but every document is scored by one response, and the "
                 f"others would count nowhere; leave `repeats` out of the YAML, and run the task once for each --seed"
             )
+        if (allowed := (self.config.metadata or {}).get(CUT_PROMPTS)) is not None:
+            choice(CUT_PROMPTS, allowed, (ALLOW,), self.config.task)
+        self.may_cut_prompts = allowed is not None
         loader = self.config.custom_dataset
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
@@ -84,15 +96,18 @@ class GroundedTask(HostTask):
         """Build the requests as the harness does, or load them from its cache.
 
         Raises:
-            UsageError: there are fewer questions than processes, or the results cannot be written.
+            UsageError: there are fewer questions than processes, the results cannot be written, or prompts would be cut or
+                lose a turn.
         """
         self._leave_out(frozenset())
+        self.config.metadata.pop(CUT, None)
         chosen, limit = options.get("samples"), options.get("limit")
         templated = bool(options.get("apply_chat_template"))
         self.run_settings = {"apply_chat_template": templated, "limit": limit, "samples": chosen}
+        self._templates = host.chat_template_digest(options), str(options.get("system_instruction") or "")
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
-        processes = options.get("world_size", 1)
+        processes = self._processes = options.get("world_size", 1)
         if number < processes:
             raise UsageError(
                 f"{self.config.task}: {number} questions for {processes} processes, and each needs one; raise --limit, or "
@@ -105,21 +120,42 @@ class GroundedTask(HostTask):
                 evaluated = [doc for at, doc in enumerate(docs) if at in (chosen or range(number))]
                 if line := broken_run.few_warning(evaluated, docs):
                     log.warning("%s: %s", self.config.task, line)
+        if (template := options.get("chat_template")) is not None:
+            from lm_eval_tasks.harness.system_turn import with_system_turn
+
+            options["chat_template"] = with_system_turn(template, self.config.task)
         if options.get("cache_requests"):
             alone = {"cache_requests": False, "limit": 1, "samples": None, "rank": 0, "world_size": 1}
             super().build_all_requests(**{**options, **alone})
             options = _with_content_key(options, self._instances, self.eval_docs)
         super().build_all_requests(**options)
+        harness_results.requests_built(self)
+
+    def note_cut_prompts(self, cut: Cut) -> None:
+        """Record, and log, how many prompts of this run the model does not see whole."""
+        self.config.metadata[CUT] = cut._asdict()
+        log.warning(
+            "%s: %d of %d prompts are cut: what stands there is not known to the model", self.config.task, *cut[:2]
+        )
 
     def apply_filters(self) -> Any:
-        """Apply the filters to the answers, without lone surrogates. Documents without an answer are left out."""
+        """Apply the filters to the answers, without lone surrogates. Documents without an answer are left out.
+
+        A thought that the prompt's end opened (its chat template did) and the answer never closes is logged with that
+        opening, so that filters, scores and logs alike see an unfinished thought. Not so with ``think_end_token``: then
+        the backend has cut the thought, with what closed it.
+        """
         requests = self._instances or ()
         self._leave_out(
             frozenset(request.doc_id for request in requests if any(isinstance(r, Unanswered) for r in request.resps))
         )
         mended = 0
+        thoughts_are_cut = bool((self.config.metadata or {}).get("think_end_token"))
         for request in self._instances or ():
+            shown = not (thoughts_are_cut or getattr(request, "is_unprompted", False))
             for number, answer in enumerate(request.resps):
+                if shown and isinstance(answer, str) and request.arguments:
+                    request.resps[number] = answer = with_opening(request.arguments[0], answer)
                 if isinstance(answer, str) and (writable := without_surrogates(answer)) != answer:
                     request.resps[number] = writable
                     mended += 1
@@ -159,13 +195,20 @@ class GroundedTask(HostTask):
                 for request in requests
                 for number, answer in enumerate(request.resps)
             ]
-            if line := broken_run.warning(self.config.task, signs_of(answers), prompting):
+            signs = signs_of(answers)
+            counts = {**signs.kinds, "refusal": signs.refusal, "salad": signs.salad}
+            counts = {kind: number for kind, number in counts.items() if number}
+            if counts and self._processes == 1:  # those of one of several processes would say too little
+                self.config.metadata = {**(self.config.metadata or {}), NO_STATEMENT: counts}
+            if line := broken_run.warning(self.config.task, signs, prompting):
                 log.warning("%s", line)
 
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave some documents out of all that follows, in place of those that were left out before."""
         self._left_out = docs
-        metadata = {key: value for key, value in (self.config.metadata or {}).items() if key != LEFT_OUT}
+        metadata = {
+            key: value for key, value in (self.config.metadata or {}).items() if key not in (LEFT_OUT, NO_STATEMENT)
+        }
         if docs:
             self._instances = [request for request in self._instances or () if request.doc_id not in docs]
             metadata[LEFT_OUT] = {"no stored answer": len(docs)}
@@ -223,8 +266,7 @@ class GroundedTask(HostTask):
 
     def _kind_of(self, metric: str) -> Aggregation | None:
         """The kind of a metric; ``None`` for one that is none of ours."""
-        listed = self.aggregation().get(metric)
-        kind = getattr(listed, "kind", listed)  # 0.4 wraps it
+        kind = self.aggregation().get(metric)
         return kind if isinstance(kind, Aggregation) else None
 
     def denominator_of(self, metric: str) -> str:
@@ -242,17 +284,22 @@ class GroundedTask(HostTask):
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
         number and a standard error only.) The value of one that is not measurable is under ``not_measurable``."""
         by_filter: dict[str, dict[str, Any]] = {}
+        own = [*catalogue.tables_of([self.config.task]).values(), None]
+        table = self._table_elsewhere[1] if self._table_elsewhere else own[0]
         for number, filter_name in enumerate(self.filter_names):
             calls = self.recorded(number)
             figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in calls.items()]
             if calls:
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
-            defined = [entry for entry in figures if not math.isnan(entry[1].value)]
+            defined = {
+                name: within_scale(figure, catalogue.metric_of(name, table).unit).as_json(
+                    denominator, self._is_measurable(name, figure)
+                )
+                for name, figure, denominator in figures
+                if not math.isnan(figure.value)
+            }
             if defined:
-                by_filter[filter_name] = {
-                    name: figure.as_json(denominator, self._is_measurable(name, figure))
-                    for name, figure, denominator in defined
-                }
+                by_filter[filter_name] = defined
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:
@@ -266,12 +313,29 @@ class GroundedTask(HostTask):
             config["metadata"][provenance.COMMAND_LINE] = typed
         # Of the public data set, where it is known: converters link it beside `dataset_path`. The harness's is ours alone.
         config["test_split"] = record.get("split")
+        config["metadata"]["signature"] = self._signature(config)
         if figures := self.figures():
             config["metadata"]["figures"] = figures
         if self._table_elsewhere:
             name, table = self._table_elsewhere
             config["metadata"]["benchmark"] = {"name": name, **table.as_json()}
         return config
+
+    def _signature(self, config: Mapping[str, Any]) -> str:
+        """The signature of the task's figures, from its configuration for the results file."""
+        metadata, base = config["metadata"], catalogue.base_of(str(self.config.task))
+        documents = len(self.run_settings.get("samples") or self.eval_docs)
+        limit = self.run_settings.get("limit")
+        parts = parts_of_task(
+            str(self.config.task),
+            config,
+            metadata.get("version"),
+            documents if limit is None else min(documents, limit),
+            host.installed(),
+            self.config.num_fewshot or 0,
+            *self._templates,
+        )
+        return signature(parts, headline_filter(self.filter_names, base.metrics if base else ()))
 
 
 # Filter to what it reads.

@@ -1,10 +1,11 @@
 """What the harness's 0.4 has of its own: a task has filters and aggregations, and the evaluator scores and aggregates.
 
-:func:`extend` changes two functions of its ``lm_eval.evaluator_utils``, for our tasks only. 0.5 has hooks for both.
+:func:`extend` changes a function of its ``lm_eval.evaluator_utils``, for our aggregations and tasks only. 0.5 has a hook.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from types import ModuleType
@@ -19,35 +20,13 @@ from lm_eval_tasks.harness import host
 host.require(ConfigurableTask, [*host.HOOKS.split(), "aggregation"])
 
 
-class RecordingAggregation(Aggregation):
-    """A kind that records its calls: value, standard error and bounds come from one computation.
-
-    Attributes:
-        kind: the kind itself.
-        calls: the values of all documents and their figure, once for each of the task's filters, in order.
-    """
-
-    def __init__(self, kind: Aggregation) -> None:
-        super().__init__(kind.name)
-        self.kind = kind
-        self.calls: list[tuple[Sequence[Any], Figure]] = []
-
-    def __call__(self, values: Sequence[Any]) -> float:
-        self.calls.append((values, self.kind.figure_of(values)))
-        return float(self.calls[-1][1].value)
-
-    def figure_of(self, values: Sequence[Any]) -> Figure:
-        recorded = (figure for previous, figure in self.calls if previous is values)
-        return next(recorded, None) or self.kind.figure_of(values)
-
-
 class HostTask(ConfigurableTask):  # type: ignore[misc]
     """The harness's task, with what :class:`lm_eval_tasks.harness.task.GroundedTask` asks of every version of it."""
 
     _filters: Any
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self._aggregations: dict[str, RecordingAggregation] = {}
+        self.figures_of_filters: Mapping[str, Mapping[str, tuple[Sequence[Any], Figure]]] = {}  # of the last run
         self._scored: tuple[Any, Any] = (None, None)  # the last document, and its target
         super().__init__(config=config)
 
@@ -58,11 +37,7 @@ class HostTask(ConfigurableTask):  # type: ignore[misc]
 
     def recorded(self, filter_number: int = 0) -> dict[str, tuple[Sequence[Any], Figure]]:
         """Metric to the values of all documents, and their figure, for one of the filters in the last run."""
-        return {
-            name: aggregation.calls[filter_number]
-            for name, aggregation in self._aggregations.items()
-            if len(aggregation.calls) > filter_number
-        }
+        return dict(self.figures_of_filters.get(self.filter_names[filter_number], {}))
 
     def add_metrics(self, aggregations: Mapping[str, Any]) -> None:
         """Add metrics (higher is better) before those of the YAML; ``process_results`` has their values."""
@@ -80,11 +55,6 @@ class HostTask(ConfigurableTask):  # type: ignore[misc]
             pipeline.filters = [make for make, step in pairs if step in after["filter"]]
         self.config.filter_list = filter_list
 
-    def apply_filters(self) -> Any:
-        """Apply the filters, for a run with figures of its own."""
-        self._aggregations.clear()
-        return super().apply_filters()
-
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
         """The values of a document. Then columns whose text a sample has elsewhere are removed from it."""
         values = super().process_results(doc, results)
@@ -98,35 +68,34 @@ class HostTask(ConfigurableTask):  # type: ignore[misc]
         scored, target = self._scored
         return target if doc is scored else super().doc_to_target(doc, *args, **kwargs)
 
-    def aggregation(self) -> dict[str, Any]:
-        """The metrics' aggregations; ours record their calls, for the figures beside the harness's table."""
-        aggregations = dict(super().aggregation())
-        for name, function in aggregations.items():
-            if isinstance(function, Aggregation):
-                if name not in self._aggregations:
-                    self._aggregations[name] = RecordingAggregation(function)
-                aggregations[name] = self._aggregations[name]
-        return aggregations
-
 
 def extend(evaluator_utils: ModuleType) -> None:
     """Extend ``lm_eval.evaluator_utils``.
 
-    - ``stderr_for_metric`` returns the ``standard_error`` of our ``Aggregation``.
-    - ``_compute_task_aggregations`` passes the metrics of our tasks through ``GroundedTask.reported``.
+    ``_compute_task_aggregations`` leaves the metrics with an ``Aggregation`` of ours to that: value, standard error and
+    bounds come from one computation. It passes the metrics of our tasks through ``GroundedTask.reported``.
     """
-    ask, compute = evaluator_utils.stderr_for_metric, evaluator_utils._compute_task_aggregations
-
-    @wraps(ask)
-    def stderr_for_metric(metric: Any, bootstrap_iters: int) -> Any:
-        if isinstance(metric, Aggregation):
-            return metric.standard_error if bootstrap_iters > 0 else None
-        return ask(metric=metric, bootstrap_iters=bootstrap_iters)
+    compute = evaluator_utils._compute_task_aggregations
 
     @wraps(compute)
-    def _compute_task_aggregations(task: Any, *args: Any, **kwargs: Any) -> Any:
-        metrics, number = compute(task, *args, **kwargs)
-        return (task.reported(metrics) if isinstance(task, HostTask) else metrics), number
+    def _compute_task_aggregations(
+        task: Any, raw_metrics: Mapping[Any, Any], bootstrap_iters: int | None = 100000
+    ) -> Any:
+        kinds = task.aggregation()
+        ours = {key: kind for key in raw_metrics if isinstance(kind := kinds.get(key[0]), Aggregation)}
+        theirs = {key: values for key, values in raw_metrics.items() if key not in ours}
+        metrics, number = compute(task, theirs, bootstrap_iters)
+        figures: dict[str, dict[str, tuple[Sequence[Any], Figure]]] = defaultdict(dict)
+        for (name, filter_name), kind in ours.items():
+            values = raw_metrics[name, filter_name]
+            figures[filter_name][name] = values, (figure := kind.figure_of(values))
+            has_error = isinstance(bootstrap_iters, int) and bootstrap_iters > 0 and len(values) > 1
+            metrics[f"{name},{filter_name}"] = float(figure.value)
+            metrics[f"{name}_stderr,{filter_name}"] = float(figure.standard_error) if has_error else "N/A"
+            number = max(number, len(values))
+        if isinstance(task, HostTask):
+            task.figures_of_filters = figures
+            metrics = task.reported(metrics)
+        return metrics, number
 
-    evaluator_utils.stderr_for_metric = stderr_for_metric  # type: ignore[attr-defined]
     evaluator_utils._compute_task_aggregations = _compute_task_aggregations  # type: ignore[attr-defined]

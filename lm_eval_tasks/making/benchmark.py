@@ -1,5 +1,4 @@
-"""The tasks of the steps, one a language: ``mfava_make_queries_*``, ``mfava_make_answers_*``, ``mfava_make_silver_*`` and
-``mfava_translate_*``."""
+"""The tasks of the steps: ``mfava_make_queries``, ``mfava_make_answers``, ``mfava_make_silver`` and ``mfava_translate``."""
 
 from __future__ import annotations
 
@@ -53,10 +52,6 @@ _BASES = {
 }
 BENCHMARK = Benchmark(
     version=1.0,
-    tasks=tuple(
-        Task(steps.task_name(step, language), base, {"step": step, "language": language}, folder=step)
-        for step, base in _BASES.items()
-        for language in LANGUAGES
-    ),
+    tasks=tuple(Task(steps.task_name(step), base, {"step": step}) for step, base in _BASES.items()),
     languages=LANGUAGES,
 )

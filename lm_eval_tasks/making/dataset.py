@@ -32,7 +32,7 @@ CHAT, TEXT = "chat", "text"
 
 def load(
     step: str,
-    language: str,
+    language: str | None = None,
     articles: str | None = None,
     min_characters: int = 1,
     categories: str | Sequence[str] | None = None,
@@ -42,7 +42,7 @@ def load(
     translation_prefix: str = "",
     **ignored: Any,
 ) -> dict[str, Dataset]:
-    """Load the documents of a step in a language.
+    """Load the documents of a step.
 
     Args:
         step: a key of :data:`lm_eval_tasks.making.steps.STEPS`.
@@ -63,17 +63,21 @@ def load(
         ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
     """
     metadata.choice("step", step, steps.STEPS, "making")
-    task = steps.task_name(step, language)
-    metadata.choice("language", language, LANGUAGES, task)
+    task = steps.task_name(step)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     metadata.positive("min_characters", min_characters, task)
     metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
             f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata "
-            """'{"articles": "FILE"}' (a pattern such as mfava_* names the tasks that make data, too; the task mfava is """
-            "the evaluation in all languages, mfava_detection_gold the detection)"
+            """'{"articles": "FILE", "language": "de"}' (a pattern such as mfava_* names the tasks that make data, too; """
+            "the task mfava is the evaluation in all languages, mfava_detection_gold the detection)"
         )
+    if language is None:
+        raise UsageError(
+            f"""{task}: name the language of the data: --metadata '{{"articles": "FILE", "language": "de"}}'"""
+        )
+    metadata.choice("language", language, LANGUAGES, task)
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
@@ -116,7 +120,7 @@ def load(
     return {"evaluation": provenance.documents_of(documents, record)}
 
 
-load_task = TaskLoader(load, lambda options: [], of_task=("step", "language"))
+load_task = TaskLoader(load, lambda options: [], of_task=("step",))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 

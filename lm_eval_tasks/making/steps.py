@@ -136,7 +136,7 @@ def answerable(question: str, reference: str) -> bool:
 
     Words of four letters or more count, by their first five letters, and numbers. In scripts without spaces, and in Korean,
     pairs of neighbouring characters count, and a tenth of them is enough. This refuses questions about another subject. A
-    model decides whether the text really has the answer (task ``mfava_make_answers_<language>``).
+    model decides whether the text really has the answer (task ``mfava_make_answers``).
     """
     units, reference_units = _units(question), _units(reference)
     share = _SHARE_OF_PAIRS if _PAIRED.search(question) else _SHARE
@@ -295,13 +295,13 @@ STEPS: dict[str, Callable[[str, Mapping[str, Any]], ParsedReply]] = {
 """Step to the parser of its replies, in the paper's order."""
 
 
-def task_name(step: str, language: str) -> str:
-    return f"mfava_{step}_{language}" if step == TRANSLATE else f"mfava_make_{step}_{language}"
+def task_name(step: str) -> str:
+    return f"mfava_{step}" if step == TRANSLATE else f"mfava_make_{step}"
 
 
 def step_of(task: str) -> str | None:
     """The step of a task; ``None`` for all other tasks."""
-    return next((step for step in STEPS for language in LANGUAGES if task_name(step, language) == task), None)
+    return next((step for step in STEPS if task_name(step) == task), None)
 
 
 def parse_reply(response: str | None, doc: Mapping[str, Any]) -> ParsedReply:

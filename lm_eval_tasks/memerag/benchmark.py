@@ -6,7 +6,7 @@ from typing import Any
 
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import detection_base
-from lm_eval_tasks.memerag.dataset import LANGUAGES
+from lm_eval_tasks.memerag import LANGUAGES
 
 _DATA = "amazon-science/MEMERAG"
 _JUDGED = "sentences that people judged supported or not"
@@ -41,7 +41,7 @@ def _metrics(denominator: str, *more: Metric) -> tuple[Metric, ...]:
 
 _AUC = Metric(
     "auc",
-    "custom_metrics.scores.sentences.auc",
+    "custom_metrics.scores.ranking.auc",
     True,
     _JUDGED,
     "probability that an unsupported sentence has a higher expected share of marked words than a supported one",
@@ -113,7 +113,7 @@ _TASKS = tuple(Task(f"memerag_{code}", _DETECTION, {"language": code}) for code 
 _JUDGES = tuple(Task(f"memerag_judge_{code}", _JUDGE, {"language": code}, "judge") for code in LANGUAGES)
 
 BENCHMARK = Benchmark(
-    version=1.0,
+    version=1.1,
     tasks=(*_TASKS, *_JUDGES),
     groups=(Group("memerag", _TASKS), Group("memerag_judge", _JUDGES, "judge")),
     languages=LANGUAGES,
@@ -122,7 +122,6 @@ BENCHMARK = Benchmark(
         "memerag": "Does it find what the passages do not support in RAG answers?",
         "memerag_judge": "Does it judge sentences of RAG answers as people do?",
     },
-    task_type="text-classification",
     detection="memerag",
     not_learned="lm_eval_tasks.memerag.dataset.TEST_SET",
 )

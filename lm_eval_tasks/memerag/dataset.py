@@ -18,6 +18,7 @@ from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
+from lm_eval_tasks.memerag import LANGUAGES
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "amazon-science/MEMERAG"
-LANGUAGES = {"de": "German", "en": "English", "es": "Spanish", "fr": "French", "hi": "Hindi"}
-"""Code to English name."""
-
 FOLDERS = {"one": "data/memerag", "majority": "data/memerag_ext_w_majority_vote"}
 """Who judged a sentence, as the option ``annotators`` names it, to the folder of the files: one person, or five, of whom
 most agree."""

@@ -105,7 +105,7 @@ def load(
     metadata.choice("language", language, LANGUAGES, task)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     of_detector = (detector, detector_args, calibration, calibration_annotations)
-    settings = settings_of(task, *of_detector, ignored, language)
+    settings = settings_of(task, *of_detector, ignored)
     rows: Sequence[dict[str, Any]]
     if samples is not None:
         rows, record = documents_of_samples(Path(samples), task, COLUMNS)

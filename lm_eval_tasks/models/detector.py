@@ -17,7 +17,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.loading import AutomaticDetector, has_option, load_detector, resolve
+from detector_plugin.loading import has_option, load_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer
@@ -29,8 +29,7 @@ class HallucinationDetector(DocumentAnswerer):
     """A harness model that tags the answers of a detection task.
 
     Args:
-        detector: see :func:`detector_plugin.load_detector`; ``auto`` goes by the language of each document, and takes the
-            option ``task``.
+        detector: see :func:`detector_plugin.load_detector`.
         device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
         options: of the detector.
 
@@ -50,7 +49,6 @@ class HallucinationDetector(DocumentAnswerer):
         **options: Any,
     ) -> None:
         super().__init__()
-        detector, options = resolve(detector, options)
         # the harness passes --trust_remote_code to every model
         if "trust_remote_code" in options and not has_option(detector, "trust_remote_code"):
             del options["trust_remote_code"]
@@ -61,14 +59,12 @@ class HallucinationDetector(DocumentAnswerer):
             options.setdefault("batch_size", int(batch_size))
         self.options = options
         self.detector: Detector = load_detector(detector, **options)
-        self._automatic = self.detector if isinstance(self.detector, AutomaticDetector) else None
         self.documents, self.seconds = 0, 0.0
 
     def get_model_info(self) -> dict[str, Any]:
         """Description of the detector for the results file."""
         speed = {SPEED: round(self.documents / self.seconds, 2)} if self.documents and self.seconds else {}
-        chosen = {"by_language": self._automatic.by_language()} if self._automatic else {}
-        return {"detector": {**describe(self.detector), "options": blank(self.options), **chosen, **speed}}
+        return {"detector": {**describe(self.detector), "options": blank(self.options), **speed}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
         """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.
@@ -90,8 +86,8 @@ class HallucinationDetector(DocumentAnswerer):
                 raise UsageError(
                     f"hallucination-detector: {request.task_name} asks for answers, and a detector writes none (the "
                     f"document has no {' and no '.join(missing)}, only {sorted(request.doc)}). Run it on "
-                    f"mfava_detection_*, mushroom_*, memerag_* or ragtruth_* tasks, or let another model answer mfava_* or "
-                    f'clapnq_* tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
+                    f"mfava_detection_*, mushroom_*, memerag_*, ragtruth_* or mtrag_ratings, or let another model answer "
+                    f'mfava_* or clapnq_* tasks and name it with `--metadata \'{{"detector": "NAME"}}\'`.'
                 )
         answers = [str(doc["answer"]) for doc in docs]
         store = self.detector if isinstance(self.detector, StoredDetector) else None

@@ -32,7 +32,7 @@ from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.answering import DocumentAnswerer, digest_of, options_of
-from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.nomiracl import LANGUAGES
 from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results
 
@@ -161,20 +161,10 @@ class Replay(DocumentAnswerer):
 
     def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
         """The message for documents without an answer: their numbers, and the options that help."""
-        counts, partial = [], []
-        for task, docs in incomplete.items():
-            number = sum(docs.values())
-            counts.append(f"{len(docs) - number} of {len(docs)} of {task}")
-            if number and all(docs[first] for first in sorted(docs)[:number]):
-                partial.append(f"{task} with --limit {number}")
+        counts = [f"{[*docs.values()].count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
         return (
             f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}. "
             + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
-            + (
-                f"Stored are the answers to the first documents, as of partial runs: {', '.join(partial)}. "
-                if partial
-                else ""
-            )
             + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
         )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from lm_eval_tasks.definition.schema import (
     DEFINED_MEAN,
+    DEFINED_SCORE,
     DEFINED_SHARE,
     Base,
     Benchmark,
@@ -14,7 +15,7 @@ from lm_eval_tasks.definition.schema import (
     Task,
     abstention_metrics,
 )
-from lm_eval_tasks.mtragun.dataset import DOMAINS
+from lm_eval_tasks.mtragun import DOMAINS
 
 _ANSWERABLE = "answerable turns"
 _TURNS: dict[str, Any] = {"counted": "turns"}
@@ -37,7 +38,7 @@ _BEHAVIOUR = (
         "answerable_clarification_rate",
         DEFINED_SHARE,
         False,
-        _ANSWERABLE,
+        f"{_ANSWERABLE} whose answer can be read",
         definition="share that asks the user back: the price of asking",
         title="Asks back when a question is clear",
         sentence="It asks back at {value} of the turns that can be answered, which is the price of its asking",
@@ -59,7 +60,7 @@ _BEHAVIOUR = (
 
 
 def _score(name: str, definition: str, denominator: str = _ANSWERABLE, **text: Any) -> Metric:
-    return Metric(name, DEFINED_MEAN, True, denominator, definition, unit="score", **text, **_TURNS)
+    return Metric(name, DEFINED_SCORE, True, denominator, definition, unit="score", **text, **_TURNS)
 
 
 _QUALITY = (
@@ -81,7 +82,7 @@ _QUALITY = (
     _score(
         "k_precision",
         "share of the answer's tokens that are in the passages given",
-        "answers to answerable turns that do not abstain and hold a letter or digit",
+        "answers to answerable turns that do not abstain and can be read",
     ),
     Metric(
         "length",
@@ -126,7 +127,7 @@ with the passages behind it. The layout of passages, and that of the turns in pl
 _TASKS = tuple(Task(f"mtragun_{domain}", _BASE, {"domain": domain}) for domain in DOMAINS)
 
 BENCHMARK = Benchmark(
-    version=1.0,
+    version=1.1,
     tasks=_TASKS,
     groups=(Group("mtragun", _TASKS),),
     languages={"en": "English"},

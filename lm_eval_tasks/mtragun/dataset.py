@@ -12,6 +12,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.mtragun import DOMAINS
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -20,10 +21,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtragun-human/generation_tasks/reference.jsonl"
-DOMAINS = {"clapnq": "clapnq", "cloud": "ibmcloud", "fiqa": "fiqa", "govt": "govt"}
-"""The domain in a task's name, to the ``Collection`` of the file. The paper's other two, Banking and Telco, are not
-public."""
-
 KINDS = ("answerable", "unanswerable", "underspecified", "partial")
 ROLES = {"user": "user", "agent": "assistant"}
 MOST_PASSAGES = 10

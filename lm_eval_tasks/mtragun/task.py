@@ -33,7 +33,8 @@ class ConversationTask(GroundedTask):
     """A task whose documents have a ``conversation``.
 
     With ``--apply_chat_template`` its turns are the turns of the chat, behind the system turn with the instruction and the
-    passages: what the task's template or the model's API makes of a chat. Without, they are lines of one prompt.
+    passages: what the model's template or API makes of a chat. A template without a system role has them in the first user
+    turn (:mod:`lm_eval_tasks.harness.system_turn`). Without a template, all are lines of one prompt.
     """
 
     is_generated = True
@@ -78,7 +79,8 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         values |= {name: of_clapnq[name] for name in ("unanswerable_accuracy", "balanced_error")}
     if kind == "answerable":
         values |= {name: of_clapnq[name] for name in _OF_ANSWERABLE}
-        values["answerable_clarification_rate"] = float(asks_clarification(answer, LANGUAGE))
+        if values["answerable_abstention_rate"] is not None:  # it can be read
+            values["answerable_clarification_rate"] = float(asks_clarification(answer, LANGUAGE))
     elif kind == "underspecified":
         values["clarification_rate"] = float(asks_clarification(answer, LANGUAGE))
     elif kind == "partial":

@@ -9,7 +9,7 @@ from lm_eval_tasks.mushroom.dataset import LANGUAGES
 _BASE = detection_base(
     "_mushroom_base",
     """\
-What all Mu-SHROOM tasks share: a Wikipedia page or a context, an answer that a model wrote on its own, and the answer with
+What all Mu-SHROOM tasks share: a context, an answer that a model wrote on its own, and the answer with
 tags around its errors as what the model should say.""",
     documents="lm_eval_tasks.mushroom.dataset.load_task",
     dataset_path="Helsinki-NLP/mu-shroom",
@@ -20,13 +20,12 @@ tags around its errors as what the model should say.""",
 _TASKS = tuple(Task(f"mushroom_{language}", _BASE, {"language": language}) for language in LANGUAGES)
 
 BENCHMARK = Benchmark(
-    version=2.0,
+    version=3.1,
     tasks=_TASKS,
     groups=(Group("mushroom", _TASKS),),
     languages={code: language.name for code, language in LANGUAGES.items()},
     title="Mu-SHROOM",
     questions={"mushroom": "Does it find what people marked as hallucinated in closed-book answers?"},
-    task_type="token-classification",
     detection="mushroom",
     labelled="lm_eval_tasks.mushroom.dataset.LABELLED",
 )

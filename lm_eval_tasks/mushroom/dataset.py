@@ -1,5 +1,5 @@
 """Documents of the Mu-SHROOM tasks: a question, a model's answer, the spans that people marked as hallucinated, and the
-reference to judge it by: its Wikipedia page, or a context that was written for it."""
+reference to judge it by: a context that was written for the question."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import merged, render
@@ -25,7 +26,7 @@ from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.labelled_answers import Collection
-from lm_eval_tasks.mushroom.references import WebPage, decoded, open_pages, read_contexts
+from lm_eval_tasks.mushroom.contexts import read_contexts
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -36,11 +37,7 @@ REPOSITORY = "Helsinki-NLP/mu-shroom"
 CONTEXTS = "nlp-ucsc/semeval-2025-task3"
 SPLITS = ("test", "validation")
 BOTH, RANKED = "both", "test"
-PAGE, CONTEXT = "page", "context"
-NO_REFERENCE = {
-    PAGE: "answers left out, whose page is not in the archive",
-    CONTEXT: "answers left out, whose context is not there",
-}
+NO_REFERENCE = "answers left out, whose context is not there"
 UNUSED = "contexts of no annotated answer, not used"
 BLANK = "answers left out, empty or only white space"
 
@@ -51,13 +48,7 @@ class Language:
 
     code: str  # ISO 639, as in the files' names
     name: str  # English
-    references: tuple[str, ...]  # ``page`` where its pages are public, ``context``; the default first
     splits: tuple[str, ...]
-
-    @property
-    def pages_file(self) -> str:
-        """Path of the archive of its pages."""
-        return f"data/url-pages/{self.code}.tar.gz"
 
     def answers_file(self, split: str) -> str:
         """Path of the answers of a split; ``extra`` files name the page and the annotators too."""
@@ -72,61 +63,48 @@ class Language:
 
 
 LANGUAGES = {
-    row["code"]: Language(
-        row["code"], row["language"], tuple(row["references"].split()), SPLITS[: 1 + (row["validation"] == "yes")]
-    )
+    row["code"]: Language(row["code"], row["language"], SPLITS[: 1 + (row["validation"] == "yes")])
     for row in shipped_rows("lm_eval_tasks.mushroom", "languages.tsv")
 }
 """Code to language."""
 
 
-def load(
-    language: str, split: str = BOTH, reference: str | None = None, mirror: str | None = None, **ignored: Any
-) -> dict[str, Dataset]:
-    """Load the annotated answers of a language that have their reference.
+def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+    """Load the annotated answers of a language that have their context.
 
     Args:
         language: ISO 639 code, a key of :data:`LANGUAGES`.
         split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
-        reference: ``"page"``, the Wikipedia page that annotators had; ``"context"``, a text that a search-backed model
-            wrote for the question. The default is the page where those of all answers are public and small, else the
-            context.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
-        ``query``, ``answer``, ``reference`` (the text of the page or the context), ``url`` (of the page, percent-decoded),
-        ``passage`` (the page's :func:`subject`, which its versions in other languages share), ``title``, ``spans`` (hard
-        labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``), ``target`` (the answer,
-        hard labels tagged). Labels are in characters of the answer.
+        ``query``, ``answer``, ``reference`` (the context), ``url`` (of the Wikipedia page that annotators had,
+        percent-decoded), ``title``, ``passage`` (the page's :func:`subject`, which its versions in other languages share),
+        ``spans`` (hard labels: ``start``, ``end``, ``category``), ``soft_labels`` (``start``, ``end``, ``prob``),
+        ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
     """
     task = f"mushroom_{language}"
     entry = LANGUAGES[metadata.choice("language", language, LANGUAGES, task)]
     metadata.choice("split", split, (*SPLITS, BOTH), task)
     if split not in (*entry.splits, BOTH):
         raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
-    kind = metadata.choice("reference", reference or entry.references[0], NO_REFERENCE, task)
-    if kind not in entry.references:
-        raise UsageError(
-            f"{task}: the public repository has annotated answers in {entry.name}, but not their Wikipedia pages; "
-            f"leave reference={kind} out of --metadata, or make it {entry.references[0]}"
-        )
+    if "reference" in ignored:
+        raise UsageError(f"{task}: the option reference is gone; every answer is judged by its published context")
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.debug("%s: files from %s", task, folder or "GitHub")
-    return {"evaluation": _documents(language, split, kind, str(folder) if folder else None)}
+    return {"evaluation": _documents(language, split, str(folder) if folder else None)}
 
 
 def _files(options: Options) -> Places:
     entry = LANGUAGES[options["language"]]
-    split, reference = options.get("split", BOTH), options.get("reference") or entry.references[0]
+    split = options.get("split", BOTH)
     splits = [name for name in entry.splits if split in (name, BOTH)]
-    if not splits or reference not in entry.references:
-        return []
-    places = [(REPOSITORY, entry.pages_file)] if reference == PAGE else []
-    for name in splits:
-        places += [(CONTEXTS, entry.contexts_folder(name))] if reference == CONTEXT else []
-        places.append((REPOSITORY, entry.answers_file(name)))
-    return places
+    return [
+        place
+        for name in splits
+        for place in ((CONTEXTS, entry.contexts_folder(name)), (REPOSITORY, entry.answers_file(name)))
+    ]
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
@@ -134,56 +112,47 @@ load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("r
 
 
 @lru_cache(maxsize=64)
-def _documents(language: str, split: str, reference: str, mirror: str | None) -> Dataset:
+def _documents(language: str, split: str, mirror: str | None) -> Dataset:
     task = f"mushroom_{language}"
     entry = LANGUAGES[language]
     counts: Counter[str] = Counter()
     splits = entry.splits if split == BOTH else (split,)
-    references: dict[str, WebPage] = {}
     by_split = []
     with sources.recording() as read:
-        if reference == PAGE:
-            references, left_out = open_pages(sources.locate(REPOSITORY, entry.pages_file, mirror))
-            counts += left_out
         for name in splits:
-            if reference == CONTEXT:
-                folder = sources.locate(CONTEXTS, entry.contexts_folder(name), mirror)
-                checksum = sources.source_file(CONTEXTS, entry.contexts_folder(name)).checksum
-                references = read_contexts(folder, digests_of(folder).matches(checksum), counts)
+            folder = sources.locate(CONTEXTS, entry.contexts_folder(name), mirror)
+            checksum = sources.source_file(CONTEXTS, entry.contexts_folder(name)).checksum
+            contexts = read_contexts(folder, digests_of(folder).matches(checksum), counts)
             answers = sources.locate(REPOSITORY, entry.answers_file(name), mirror)
-            by_split.append(_answers(answers, language, name, references, counts, reference))
-            if reference == CONTEXT and (unused := references.keys() - {row["id"] for row in by_split[-1]}):
+            by_split.append(_answers(answers, language, name, contexts, counts))
+            if unused := contexts.keys() - {row["id"] for row in by_split[-1]}:
                 counts[UNUSED] += len(unused)
     rows = in_turn(by_split)
-    absent = counts.pop(NO_REFERENCE[reference], 0)  # where a split's pages were never published that is most of them
-    kept = f"{len(rows)} answers of split {split} with their {reference}"
-    log.info("%s: %s; %s: %d", task, kept, NO_REFERENCE[reference], absent)
+    absent = counts.pop(NO_REFERENCE, 0)
+    log.info("%s: %d answers of split %s with their context; %s: %d", task, len(rows), split, NO_REFERENCE, absent)
     if counts:
         log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:
-        raise UsageError(
-            f"{task}: none of the {absent} answers of split {split} has its {reference} in {read[0].path} (of some "
-            f"languages only the validation answers' pages are public; reference=context or split=both take what there is)"
-        )
+        raise UsageError(f"{task}: none of the {absent} answers of split {split} has its context in {read[0].path}")
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
     if absent:
-        reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the {reference} of the others is not there")
+        reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the context of the others is not there")
     record = provenance.Record.from_files(
         read,
         not_comparable=reasons,
         kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},
-        left_out={**counts, NO_REFERENCE[reference]: absent},
+        left_out={**counts, NO_REFERENCE: absent},
         split=" and ".join(splits),
-        options={"language": language, "split": split, "reference": reference},
+        options={"language": language, "split": split},
     )
     return provenance.documents_of(rows, record)
 
 
 def _answers(
-    path: Path, language: str, split: str, references: Mapping[str, WebPage], counts: Counter[str], kind: str = PAGE
+    path: Path, language: str, split: str, contexts: Mapping[str, str], counts: Counter[str]
 ) -> list[dict[str, Any]]:
-    """The documents of a file, with the reference of their page's address or, of the kind ``context``, of their id. Rows
-    that are left out, and repairs, are counted in `counts`."""
+    """The documents of a file, with the contexts of their ids. Rows that are left out, and repairs, are counted in
+    `counts`."""
     rows = []
     for number, row in read_json_lines(path, counts):
         try:
@@ -199,25 +168,25 @@ def _answers(
                 "query": text_of(row, "model_input"),
                 "answer": answer,
             }
-            url = decoded(text_of(row, "wikipedia_url", needed=False))
+            url = unquote(text_of(row, "wikipedia_url", needed=False).strip())
         except (KeyError, TypeError, ValueError) as error:
             raise sources.CorruptSource(
                 f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error!r}"
             ) from error
-        reference = references.get(url if kind == PAGE else document["id"])
+        context = contexts.get(document["id"])
         if not answer.strip():
             counts[BLANK] += 1
-        elif reference is None:
-            counts[NO_REFERENCE[kind]] += 1
+        elif context is None:
+            counts[NO_REFERENCE] += 1
         else:
             counts.update(repairs)
             rows.append(
                 {
                     **document,
-                    "reference": reference.text,
+                    "reference": context,
                     "url": url,
-                    "passage": reference.item or subject(url) or document["query"],
-                    "title": reference.title or title_of(url),
+                    "passage": subject(url) or document["query"],
+                    "title": title_of(url),
                     "spans": as_columns(spans),
                     "soft_labels": soft,
                     "target": render(answer, spans),
@@ -316,7 +285,7 @@ def _family(model: str) -> str:
     return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
 
-def _labelled_answers(code: str, mirror: str | None, reference: str | None = None) -> list[LabelledAnswer]:
+def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
     return [
         LabelledAnswer(
             reference=row["reference"],
@@ -331,14 +300,9 @@ def _labelled_answers(code: str, mirror: str | None, reference: str | None = Non
             article=row["url"],
             group=row["passage"],
         )
-        for row in load(code, reference=reference, mirror=mirror)["evaluation"]
+        for row in load(code, mirror=mirror)["evaluation"]
     ]
 
 
 _OURS = "Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3", "CC BY 4.0, contexts Apache-2.0"
 LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, *_OURS)}
-for _kind in (CONTEXT, PAGE):
-    _codes = tuple(code for code, language in LANGUAGES.items() if _kind in language.references)
-    LABELLED[f"mushroom-{_kind}"] = Collection(
-        _codes, partial(_labelled_answers, reference=_kind), *_OURS, by_default=False
-    )

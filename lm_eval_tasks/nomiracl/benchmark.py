@@ -3,9 +3,17 @@ and a group for each."""
 
 from __future__ import annotations
 
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task, balanced_error
-from lm_eval_tasks.detection.marked_labels import by_labels
-from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from lm_eval_tasks.definition.schema import (
+    DEFINED_SHARE,
+    Base,
+    Benchmark,
+    Group,
+    Metric,
+    Task,
+    balanced_error,
+    by_labels,
+)
+from lm_eval_tasks.nomiracl import LANGUAGES
 
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
 
@@ -88,7 +96,7 @@ _LITE = Group(
 _GROUPS = (*map(_group, PROMPTS), _LITE)
 
 BENCHMARK = Benchmark(
-    version=1.8,
+    version=1.9,
     tasks=tuple(task for group in _GROUPS for task in group.tasks),
     groups=_GROUPS,
     languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},

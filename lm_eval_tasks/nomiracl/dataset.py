@@ -23,6 +23,7 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.nomiracl import LANGUAGES
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,28 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "miracl/nomiracl"
-LANGUAGES = {
-    "ar": "arabic",
-    "bn": "bengali",
-    "de": "german",
-    "en": "english",
-    "es": "spanish",
-    "fa": "persian",
-    "fi": "finnish",
-    "fr": "french",
-    "hi": "hindi",
-    "id": "indonesian",
-    "ja": "japanese",
-    "ko": "korean",
-    "ru": "russian",
-    "sw": "swahili",
-    "te": "telugu",
-    "th": "thai",
-    "yo": "yoruba",
-    "zh": "chinese",
-}
-"""Code of a language to its folder in the repository."""
-
 SPLITS = ("dev", "test")
 SUBSETS = ("relevant", "non_relevant")
 PASSAGES = 10  # per question, in the paper and in the released prompts

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
-from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import newcombe
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.shipped_tables import shipped_rows
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.harness import WEIGHTLESS
@@ -26,6 +26,7 @@ from lm_eval_tasks.runs import Run, TaskRun, labels
 
 _KEYS = ("model", "task", "split", "num_fewshot")
 _IN_CHARACTERS = ("length",)
+_FAMILIES = ("clapnq_gold", "clapnq_rag", "mtrag_ratings")
 _CALIBRATED = "mfava_table10"
 """The table whose precision and recall are in the calibration of its detector, which corrects rates."""
 
@@ -98,7 +99,7 @@ def family_of(task: str) -> str:
     nomiracl = re.fullmatch(r"(nomiracl_[a-z]+?)(_role|_repeat|_explanation)?", task)
     if nomiracl:
         return nomiracl[1]
-    return next((family for family in ("clapnq_gold", "clapnq_rag") if f"{task}_".startswith(f"{family}_")), task)
+    return next((family for family in _FAMILIES if f"{task}_".startswith(f"{family}_")), task)
 
 
 @lru_cache(maxsize=1)
@@ -295,8 +296,7 @@ def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
     source = row.source
     if not run.provenance:
         return ["the results do not say what they were measured on: they have no provenance"]
-    recorded = run.provenance.get("options")
-    options: Mapping[str, Any] = recorded if isinstance(recorded, Mapping) else {}
+    options = mapping(run.provenance.get("options"))
     counted = source.subset.get(row.metric, "")  # missing questions of the other subset do not matter
     subset = str(options.get("subset") or "")
     reasons = [f"the {subset.replace('_', '-')} questions alone"] if subset in _SUBSETS and not counted else []

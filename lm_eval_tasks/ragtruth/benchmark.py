@@ -1,16 +1,47 @@
-"""The tasks of RAGTruth (``ragtruth_qa``, ``ragtruth_summary``, ``ragtruth_data2txt`` a group) and ``faithbench``."""
+"""The tasks of RAGTruth: ``ragtruth_<part>`` for detectors, ``ragtruth_judge_<part>`` for judges, and their groups."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from lm_eval_tasks.definition.schema import Benchmark, Group, Metric, Task
+from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
 from lm_eval_tasks.detection.detection_base import IOU, RHO, detection_base
-from lm_eval_tasks.ragtruth.dataset import PARTS
+from lm_eval_tasks.ragtruth import PARTS
 
 _COUNTED, _ANSWERS = "custom_metrics.scores.detection", "all answers"
 _HEADLINE: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
+
+_OF_ANSWERS = (
+    Metric(
+        *("example_f1", f"{_COUNTED}.f1", True, _ANSWERS),
+        definition="harmonic mean of precision and recall of the answers with a marked span; any flag counts",
+        label="example F1",
+        title="Finds answers with something unsupported",
+        sentence="By any flag, its F1 on the answers with something unsupported is {value}",
+        prominence=2,
+        **_HEADLINE,
+    ),
+    Metric(
+        *("answer_auc", "custom_metrics.scores.ranking.auc", True, _ANSWERS),
+        definition="probability that an answer with a marked span has more evidence against it than one without",
+        label="AUC of answers",
+        title="Ranks answers with something unsupported first",
+        sentence="It ranks an answer with something unsupported above another one with probability {value} (0.5 is a "
+        "guess)",
+        **_HEADLINE,
+    ),
+    Metric(
+        *("example_precision", f"{_COUNTED}.precision", True, _ANSWERS),
+        definition="share of the flagged answers that have a marked span",
+        unit="score",
+    ),
+    Metric(
+        *("example_recall", f"{_COUNTED}.recall", True, _ANSWERS),
+        definition="share of the answers with a marked span that are flagged",
+        unit="score",
+    ),
+)
 
 _BASE = detection_base(
     "_ragtruth_base",
@@ -30,58 +61,41 @@ tags around what people marked as unsupported.""",
             sentence="Its F1 on the characters that people marked is {value}",
             **_HEADLINE,
         ),
-        Metric(
-            *("example_f1", f"{_COUNTED}.f1", True, _ANSWERS),
-            definition="harmonic mean of precision and recall of the answers with a marked span; any span flags one",
-            label="example F1",
-            title="Finds answers with something unsupported",
-            sentence="By any flag, its F1 on the answers with something unsupported is {value}",
-            prominence=2,
-            **_HEADLINE,
-        ),
-        Metric(
-            *("answer_auc", "custom_metrics.scores.sentences.auc", True, _ANSWERS),
-            definition="probability that an answer with a marked span has more evidence against it than one without",
-            label="AUC of answers",
-            title="Ranks answers with something unsupported first",
-            sentence="It ranks an answer with something unsupported above another one with probability {value} (0.5 is a "
-            "guess)",
-            **_HEADLINE,
-        ),
+        *_OF_ANSWERS[:2],
         replace(IOU, title="Agrees with people on what is unsupported", prominence=0),
         RHO,
-        Metric(
-            *("example_precision", f"{_COUNTED}.precision", True, _ANSWERS),
-            definition="share of the flagged answers that have a marked span",
-            unit="score",
-        ),
-        Metric(
-            *("example_recall", f"{_COUNTED}.recall", True, _ANSWERS),
-            definition="share of the answers with a marked span that are flagged",
-            unit="score",
-        ),
+        *_OF_ANSWERS[2:],
     ),
 )
-_FAITHBENCH = replace(
-    _BASE,
-    file="_faithbench_base",
-    documents="lm_eval_tasks.ragtruth.dataset.load_faithbench_task",
-    dataset_path="vectara/FaithBench",
+_UNREAD = Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no rating")
+_JUDGE = Base(
+    "_ragtruth_judge_base",
+    "A judge of whole answers: clapnq_judge's prompt of faithfulness. Any rating but 4 flags an answer.",
+    task="lm_eval_tasks.harness.task.GroundedTask",
+    documents="lm_eval_tasks.ragtruth.dataset.load_judge_task",
+    dataset_path="ParticleMedia/RAGTruth",
+    filters={"rating": ("judge_rating", "take_first")},
+    process_results="lm_eval_tasks.ragtruth.dataset.process_rating",
+    metrics=(*_OF_ANSWERS, _UNREAD),
+    include=("../clapnq/judge/_prompt_judge",),
 )
 _TASKS = tuple(Task(f"ragtruth_{part}", _BASE, {"part": part}) for part in PARTS)
+_JUDGES = tuple(Task(f"ragtruth_judge_{part}", _JUDGE, {"part": part}, "judge") for part in PARTS)
 _QUESTION = (
     "Does it find what people marked as unsupported in RAG answers and summaries? (RAGTruth's labels miss much: "
     "RAGTruth++ found 865 spans in 408 of its answers, where RAGTruth has 86.)"
 )
 
 BENCHMARK = Benchmark(
-    version=1.0,
-    tasks=(*_TASKS, Task("faithbench", _FAITHBENCH, {})),
-    groups=(Group("ragtruth", _TASKS),),
+    version=1.1,
+    tasks=(*_TASKS, *_JUDGES),
+    groups=(Group("ragtruth", _TASKS), Group("ragtruth_judge", _JUDGES, "judge")),
     languages={"en": "English"},
     title="RAGTruth",
-    questions={"ragtruth": _QUESTION, "faithbench": _QUESTION},
-    task_type="token-classification",
+    questions={
+        "ragtruth": _QUESTION,
+        "ragtruth_judge": "Does it find RAG answers and summaries in which people marked something as unsupported?",
+    },
     detection="ragtruth",
     not_learned="lm_eval_tasks.ragtruth.dataset.TEST_SET",
 )

@@ -1,4 +1,4 @@
-"""Documents of RAGTruth and FaithBench: what a model wrote from passages, a record or an article, and the spans of it that
+"""Documents of RAGTruth: what a model wrote from passages, a record or an article, and the spans of it that
 people marked as unsupported; and the scores of a detector on them."""
 
 from __future__ import annotations
@@ -13,33 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
-from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.reading.tagged_text import LOST, merged, render
 from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores.ratings import SCALE
 from custom_metrics.scores.unsupported import evidence
-from custom_metrics.statistics.figures import CountsOfCluster
-from custom_metrics.usage.printable import without_surrogates
+from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
+from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
+from lm_eval_tasks.ragtruth import PARTS
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-AUTHORS, FAITHJUDGE, FAITHBENCH = "ParticleMedia/RAGTruth", "vectara/FaithJudge", "vectara/FaithBench"
+AUTHORS, FAITHJUDGE = "ParticleMedia/RAGTruth", "vectara/FaithJudge"
 RESPONSES, SOURCES = "dataset/response.jsonl", "dataset/source_info.jsonl"
-PARTS = {"qa": "QA", "summary": "Summary", "data2txt": "Data2txt"}
-"""Part of the test set, as a task's name ends, to its ``task_type`` in the authors' files."""
-
 ANSWERS = 900
 """Test answers of each part. FaithJudge's file of question answering has fewer; of the authors' some are left out."""
 
 FILES = {"authors": AUTHORS, "faithjudge": FAITHJUDGE}
-BATCHES = [f"data_for_release/batch_{number}.json" for number in range(1, 17) if number != 13]
 
 RELABELLED = (
     "RAGTruth's labels miss much: RAGTruth++ marked 408 of its answers anew, and found 865 spans where RAGTruth has 86. A "
@@ -49,6 +47,9 @@ NOT_FOR_RECORDS = (
     f"the reference is a JSON record, of which word overlap says nothing: the answers that detector {DEFAULT_DETECTOR} "
     f"suspects are wrong no more often than the others (AUC .39 to .57). Take another one"
 )
+ASKED = {"summary": "Summarize the article.", "data2txt": "Describe the business in this record."}
+"""What a judge is told was asked, where the source has no question."""
+
 LONGEST = 1_000_000
 """Characters of an answer or a reference, above which an answer is left out. The public ones have some thousand."""
 
@@ -81,32 +82,42 @@ def load(part: str, files: str | None = None, mirror: str | None = None, **ignor
         ``reference`` (passages, article, or record as JSON), ``answer``, ``spans`` (``start``, ``end``, ``category``; in
         characters of the answer), ``soft_labels`` (the same, each with ``prob`` 1), ``target`` (the answer, tagged).
     """
-    task = f"ragtruth_{part}"
+    return _load(f"ragtruth_{part}", part, files, mirror, ignored, _document)
+
+
+def load_judge(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+    """Load the test answers of a part for a judge of whole answers. Arguments are those of :func:`load`.
+
+    Returns:
+        ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``part``, ``model``, ``passage`` as there, ``aspect``
+        (``faithfulness``), ``marked`` (whether people marked a span), and as quoted lines ``quoted``: ``question``,
+        ``passages`` (the source), ``answer``.
+    """
+    return _load(f"ragtruth_judge_{part}", part, files, mirror, ignored, _judged)
+
+
+def _load(
+    task: str, part: str, files: str | None, mirror: str | None, ignored: Mapping[str, Any], document_of: DocumentOf
+) -> dict[str, Dataset]:
     metadata.choice("part", part, PARTS, task)
     form = metadata.choice("files", files or _form_of(part, mirror), FILES, task)
     metadata.refuse_misspelt(ignored, load_task.user_options, task)
     log.warning("%s: %s", task, RELABELLED)
     if (
         part == "data2txt"
+        and document_of is _document
         and ignored.get("detector", DEFAULT_DETECTOR) == DEFAULT_DETECTOR
         and not _PROMPTED & {*ignored}
     ):
         log.warning("%s: %s", task, NOT_FOR_RECORDS)
     read = partial(read_faithjudge, part=part) if form == "faithjudge" else partial(read_authors, part=part)
-    return _load(task, read, _places(part, form), mirror, {"part": part, "files": form})
-
-
-def load_faithbench(mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
-    """Load the summaries of FaithBench. Columns are those of :func:`load`, with ``part`` ``faithbench``. A span is what an
-    annotator called unwanted; what is questionable or benign is not."""
-    metadata.refuse_misspelt(ignored, load_faithbench_task.user_options, "faithbench")
-    places = [(FAITHBENCH, batch) for batch in BATCHES]
-    return _load("faithbench", read_faithbench, places, mirror, {"part": "faithbench"})
+    return _documents(task, read, _places(part, form), mirror, {"part": part, "files": form}, document_of)
 
 
 _PROMPTED = {"pretrained", "model", "path"}  # arguments of models that are no detector
 
 Read = Callable[[Sequence[Path], Counter[str]], Iterator[MarkedAnswer]]
+DocumentOf = Callable[[MarkedAnswer, str, Counter[str]], dict[str, Any]]
 
 
 def _places(part: str, form: str) -> list[tuple[str, str]]:
@@ -130,27 +141,28 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("part",), logged_elsewhere=("reference", "target"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
-
-load_faithbench_task = TaskLoader(
-    load_faithbench, lambda _: [(FAITHBENCH, batch) for batch in BATCHES], logged_elsewhere=("reference", "target")
-)
-"""The documents of ``faithbench``; see :func:`load_faithbench`."""
+load_judge_task = TaskLoader(load_judge, _files, of_task=("part",), logged_elsewhere=("quoted",))
+"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load` and :func:`load_judge`."""
 
 
-def _load(
-    task: str, read: Read, places: Sequence[tuple[str, str]], mirror: str | None, options: dict[str, str]
+def _documents(
+    task: str,
+    read: Read,
+    places: Sequence[tuple[str, str]],
+    mirror: str | None,
+    options: dict[str, str],
+    document_of: DocumentOf,
 ) -> dict[str, Dataset]:
     counts: Counter[str] = Counter()
     with sources.recording() as located:
         paths = [sources.locate(*place, mirror) for place in places]
     answers = [answer for answer in read(paths, counts) if _is_usable(answer, counts)]
-    documents = [_document(answer, options["part"], counts) for answer in answers]
+    documents = [document_of(answer, options["part"], counts) for answer in answers]
     left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
     log.info("%s: %d answers of %s (%s)", task, len(documents), places[0][0], left_out)
     if not documents:
         raise sources.CorruptSource(f"{paths[0]} has no marked answer of {task} ({left_out})")
-    marked = sum(bool(document["spans"]) for document in documents)
+    marked = sum(bool(document.get("spans", document.get("marked"))) for document in documents)
     kept = {
         "answers": len(documents),
         "with a marked span": marked,
@@ -178,14 +190,22 @@ def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:
     return False
 
 
+def _shared(answer: MarkedAnswer, part: str) -> dict[str, Any]:
+    named = {"id": f"{answer.source}/{answer.model}", "language": "en", "part": part, "model": answer.model}
+    return {**named, "passage": f"{part}/{answer.source}"}
+
+
+def _judged(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str, Any]:
+    asked = quote(answer.question or ASKED[part])
+    quoted = {"question": asked, "passages": [quote(answer.reference)], "answer": quote(answer.answer)}
+    marked = bool(disjoint(answer.labels, len(answer.answer), counts))
+    return {**_shared(answer, part), "aspect": "faithfulness", "marked": marked, "quoted": quoted}
+
+
 def _document(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str, Any]:
     spans = disjoint(answer.labels, len(answer.answer), counts)
     return {
-        "id": f"{answer.source}/{answer.model}",
-        "language": "en",
-        "part": part,
-        "model": answer.model,
-        "passage": f"{part}/{answer.source}",
+        **_shared(answer, part),
         "query": answer.question,
         "reference": answer.reference,
         "answer": answer.answer,
@@ -246,35 +266,6 @@ def read_faithjudge(paths: Sequence[Path], counts: Counter[str], part: str) -> I
         yield from answers
 
 
-def read_faithbench(paths: Sequence[Path], counts: Counter[str]) -> Iterator[MarkedAnswer]:
-    """The summaries of FaithBench's batches. Those of the first release are read, too.
-
-    Raises:
-        CorruptSource: a file is no batch.
-    """
-    for path in paths:
-        with _row_at(str(path)):
-            content = json.loads(path.read_text("utf-8"))
-            answers = [
-                MarkedAnswer(
-                    source=f"{path.stem.removeprefix('batch_')}.{row['sample_id']}",
-                    model=str(row["metadata"]["summarizer"]) if "metadata" in row else text_of(row, "meta_model"),
-                    question="",
-                    reference=text_of(row, "source").strip(),
-                    answer=text_of(row, "summary"),
-                    labels=[*dict.fromkeys(_unwanted(row["annotations"]))],  # of several annotators
-                )
-                for row in (content["samples"] if isinstance(content, dict) else content)
-            ]
-        yield from answers
-
-
-def _unwanted(annotations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
-    for each in annotations:
-        if any(label.startswith("Unwanted") for label in each["label"]):
-            yield _place(each["summary_start"]), _place(each["summary_end"])
-
-
 def _rows(path: Path, counts: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, row in read_json_lines(path, counts):
         yield f"{path}, line {number}", row
@@ -322,20 +313,43 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         ``example_f1``, ``example_precision``, ``example_recall``: whether the answer has a marked and a flagged span, as
         ``[tp, fp, fn, tn]`` of one answer; ``span_f1``: the same of its characters; ``answer_auc``: the evidence of all
         flagged words (:func:`custom_metrics.scores.unsupported.evidence`) with whether people marked any; and the values
-        of :func:`custom_metrics.scores.character_labels.process_results`.
+        of :func:`custom_metrics.scores.character_labels.process_results`. A lost text is wrong: it flags nothing, or all
+        of an answer in which people marked nothing.
     """
-    gold, predicted, _ = detection.annotated_and_predicted(doc, results)
+    gold, predicted, kind = detection.annotated_and_predicted(doc, results)
+    if kind == LOST and not gold:
+        predicted = [Span(0, len(doc["answer"]))]
     marked, flagged = ({at for span in spans for at in range(*span[:2])} for spans in (gold, predicted))
-    pair = bool(gold), bool(predicted)
-    example = [int(pair == cell) for cell in ((True, True), (False, True), (True, False), (False, False))]
     both = len(marked & flagged)
     characters = [both, len(flagged) - both, len(marked) - both, len(doc["answer"]) - len(marked | flagged)]
     against = evidence(doc["answer"], predicted, doc["language"])
     return {
-        **dict.fromkeys(EXAMPLE, CountsOfCluster(example, doc["passage"])),
+        **_of_answer(bool(gold), bool(predicted), against, doc),
         "span_f1": CountsOfCluster(characters, doc["passage"]),
-        "answer_auc": CountsOfCluster([[against, float(bool(gold))]], doc["passage"]),
         **character_labels.process_results(doc, results),
+    }
+
+
+def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a judge's rating of an answer, ``"1"`` to ``"4"`` or ``"unread"``.
+
+    Returns:
+        ``example_f1``, ``example_precision``, ``example_recall`` and ``answer_auc`` as of :func:`process_results`: any
+        rating but 4 flags an answer, and the evidence is what is lacking to 4; and ``unread_rate``. An unread rating is
+        wrong.
+    """
+    rating = float(results[0]) if str(results[0]).isdecimal() else None
+    worst = 0.0 if doc["marked"] else float(SCALE[1])
+    against = worst if rating is None else SCALE[1] - rating
+    unread = FloatWithCounts(rating is None, cluster=doc["passage"])
+    return {**_of_answer(doc["marked"], against > 0, against, doc), "unread_rate": unread}
+
+
+def _of_answer(marked: bool, flagged: bool, against: float, doc: Mapping[str, Any]) -> dict[str, Any]:
+    example = [int((marked, flagged) == cell) for cell in ((True, True), (False, True), (True, False), (False, False))]
+    return {
+        **dict.fromkeys(EXAMPLE, CountsOfCluster(example, doc["passage"])),
+        "answer_auc": CountsOfCluster([[against, float(marked)]], doc["passage"]),
     }
 
 

@@ -1,4 +1,4 @@
-"""What is done with finished runs: comparison, report, leaderboard, agreement, reproduction and scoring."""
+"""What is done with finished runs: comparison, report, reproduction and scoring."""
 
 from __future__ import annotations
 

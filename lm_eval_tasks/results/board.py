@@ -2,8 +2,8 @@
 
 A :class:`Column` is a metric over one task, or the mean of several tasks: languages, or a group. It has a :class:`Cell` for
 each of its runs, and the paired difference of any two. :func:`tested` computes differences, corrects p over its family, and
-ranks; the rules themselves are those of :mod:`custom_metrics.statistics.multiple_comparisons`. Comparison, report and
-leaderboard choose the columns and the runs in them, and render what is here.
+ranks; the rules themselves are those of :mod:`custom_metrics.statistics.multiple_comparisons`. Comparison and
+report choose the columns and the runs in them, and render what is here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
     figure: Figure  # the same as the run's results have it, with bounds
     is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.units`)
     competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
-    doubted: bool = False  # whether there are doubts about the answers: a first rank is no distinction
+    doubts: tuple[str, ...] = ()  # about the answers, in short: a first rank is then no distinction
     rank: int | None = None
 
     @classmethod
@@ -75,18 +75,22 @@ class Column:
     language: str = ""  # empty for a group
     headline: bool = False
     tested: Mapping[Pair, PairResult] = field(default_factory=dict, repr=False)
+    _known: dict[frozenset[int], list[Measured]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
-    def present(self) -> list[set[int]]:
-        """The runs that can be compared on each task; of a group those with a document that counts. A single task keeps the
-        others, to say that no document counts."""
-        tasks = self.measured
-        return [{run for run in task.rows if not self.group or task.counted(run).any()} for task in tasks]
+    def present(self) -> dict[int, frozenset[int]]:
+        """The places of the tasks that each run can be compared on; of a group those with a document that counts. A single
+        task keeps the others, to say that no document counts."""
+        of_tasks = [{run for run in of.rows if not self.group or of.counted(run).any()} for of in self.measured]
+        return {run: frozenset(at for at, of in enumerate(of_tasks) if run in of) for run in {*chain(*of_tasks)}}
 
-    def shared(self, pair: Pair) -> list[Measured]:
+    def shared(self, pair: Pair) -> Sequence[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
-        both = [task for task, runs in zip(self.measured, self.present, strict=True) if runs.issuperset(pair)]
-        return both if len({task.form for task in both}) == 1 else []
+        both = self.present.get(pair[0], frozenset()) & self.present.get(pair[1], frozenset())
+        if both not in self._known:
+            tasks = [self.measured[place] for place in sorted(both)]
+            self._known[both] = tasks if len({task.form for task in tasks}) == 1 else []
+        return self._known[both]
 
     def better(self, pair: Pair) -> int | None:
         """The run that is significantly better; ``None`` where none is, or neither direction is better."""
@@ -111,7 +115,7 @@ class Column:
         by_better = {pair: winner for pair in self.whole if (winner := self.better(pair)) is not None}
         return frozenset(pair if winner == pair[0] else pair[::-1] for pair, winner in by_better.items())
 
-    @property
+    @cached_property
     def competing(self) -> list[int]:
         """The runs that can have a rank."""
         whole = {*chain(*self.whole)}
@@ -156,7 +160,8 @@ def mean_figure(figures: Sequence[Figure], metric: Metric, measured: Sequence[tu
         task.kind.linear(task.rows[run]) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters
     ]
     named = len(rows) == len(figures) and all(all(each.clusters) for each in rows)
-    return (kind_of(metric) or defined_mean).mean_over(figures, error_across(rows) if rows and named else math.nan)
+    kind = measured[0][0].kind if measured else kind_of(metric) or defined_mean
+    return kind.mean_over(figures, error_across(rows) if rows and named else math.nan)
 
 
 def reported_figure(
@@ -215,14 +220,19 @@ def _ranked(column: Column) -> Column:
 
 
 def _differences(column: Column) -> dict[Pair, PairedDifference]:
-    pairs = [pair for pair in combinations(sorted({*chain(*column.present)}), 2) if column.shared(pair)]
+    pairs = [pair for pair in combinations(sorted(column.present), 2) if column.shared(pair)]
     if not pairs:
         return {}
     kind = column.measured[0].kind  # of a pair, tasks count that both runs have
     if column.weighted:
-        documents = {pair: [each.rows for each in pooled(column.shared(pair), pair)] for pair in pairs}
+        documents = {pair: [each.rows for each in pooled(_by_name(column.shared(pair)), pair)] for pair in pairs}
         return {pair: kind.differences(rows, [pair])[0] for pair, rows in documents.items()}
-    return dict(zip(pairs, kind.differences([task.rows for task in column.measured], pairs), strict=True))
+    return dict(zip(pairs, kind.differences([task.rows for task in _by_name(column.measured)], pairs), strict=True))
+
+
+def _by_name(tasks: Sequence[Measured]) -> list[Measured]:
+    """The tasks in the order of their names: what is drawn for each does not depend on the order in a results file."""
+    return sorted(tasks, key=lambda each: each.task)
 
 
 # -------------------------------------------------------------------------------------- what a made-up answer costs
@@ -250,18 +260,47 @@ class Costs:
     turns: tuple[tuple[float, int], ...]
 
 
+def cost_of(column: Column) -> float:
+    """The cost of a made-up answer in the column of a balanced error; 1 in any other."""
+    kinds = [task.kind for task in column.measured if isinstance(task.kind, BalancedError)]
+    made_up, missed = kinds[0].weights if kinds else (1.0, 1.0)
+    return made_up / missed
+
+
+def _two_rates(tasks: Sequence[Measured], run: int) -> tuple[float, float]:
+    """How often a run makes up an answer, and how often it misses one, over tasks that each count the same; ``nan`` where
+    they have no balanced error, or the run lacks one of them."""
+    rates = [
+        task.kind.two_rates(task.rows[run])
+        for task in tasks
+        if isinstance(task.kind, BalancedError) and run in task.rows
+    ]
+    made_up, missed = np.mean(rates, axis=0).tolist() if rates and len(rates) == len(tasks) else (math.nan, math.nan)
+    return made_up, missed
+
+
+def turning_cost(column: Column, pair: Pair) -> tuple[float, int] | None:
+    """The cost of a made-up answer at which two runs have the same balanced error, and the run that has the lower one above
+    it. ``None`` where it is not between 0.1 and 100, or one run is ahead at any cost."""
+    tasks = column.shared(pair)
+    rates = {run: _two_rates(tasks, run) for run in pair}
+    cautious, other = sorted(pair, key=lambda run: rates[run][0])
+    cost = _crossing(rates[other], rates[cautious])
+    return (cost, cautious) if _LEAST <= cost <= _MOST else None
+
+
+def _crossing(one: tuple[float, float], cautious: tuple[float, float]) -> float:
+    """The cost c of c * made_up + missed being the same for two runs, of which the second makes up less; else ``nan``."""
+    less = one[0] - cautious[0]
+    return (cautious[1] - one[1]) / less if less > 0 else math.nan
+
+
 def best_by_cost(column: Column, asked: float) -> Costs | None:
     """The best of the runs that compete in the column of a balanced error, at the usual costs and the one `asked` for.
     ``None`` for fewer than two that have all tasks. Holm's family is that of the ranks: all pairs of runs that have all
     tasks, whether they compete or not."""
-    shares: dict[int, tuple[float, float]] = {}
-    for run in sorted(column.cells):
-        if all(run in task.rows for task in column.measured):
-            kinds = [(task.kind, task.rows[run]) for task in column.measured]
-            rates = [kind.two_rates(rows) for kind, rows in kinds if isinstance(kind, BalancedError)]
-            made_up, missed = np.mean(rates, axis=0).tolist()
-            if not math.isnan(made_up + missed):
-                shares[run] = made_up, missed
+    of_runs = {run: _two_rates(column.measured, run) for run in sorted(column.cells)}
+    shares = {run: rates for run, rates in of_runs.items() if not math.isnan(sum(rates))}
     able = {run: of_run for run, of_run in shares.items() if run in column.competing}
     if len(able) < 2:
         return None
@@ -286,12 +325,8 @@ def _turns(shares: Mapping[int, tuple[float, float]]) -> Iterable[tuple[float, i
 
     cost, turns = _LEAST, [(_LEAST, lowest(_LEAST))]
     while True:
-        made_up, missed = shares[turns[-1][1]]
-        crossings = [
-            ((theirs[1] - missed) / (made_up - theirs[0]), theirs[0], run)
-            for run, theirs in shares.items()
-            if theirs[0] < made_up
-        ]
+        own = shares[turns[-1][1]]
+        crossings = [(_crossing(own, theirs), theirs[0], run) for run, theirs in shares.items()]
         later = [crossing for crossing in crossings if cost < crossing[0] <= _MOST]
         if not later:
             return turns

@@ -1,25 +1,30 @@
-"""Doubts about a run's answers, the same on every page: it gives every question the same verdict, looks broken, or many
-of its answers cannot be read."""
+"""Doubts about a run's answers, the same on every page: it gives every question the same verdict, looks broken, its prompts
+were cut, or many of its answers cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import shorten
+from lm_eval_tasks.data.provenance import CUT, mapping
 from lm_eval_tasks.runs import Answer, Answers, TaskRun
 from lm_eval_tasks.runs.answers import Derive
+from lm_eval_tasks.runs.results_file import metadata_of
 
 READINGS = ("strict", "robust")
 """The filters that read NoMIRACL's answers: by the paper's rule, and by meaning."""
 
 EQUAL = "all its answers are equal"
+INCOMPLETE = "its samples file lacks answers that its figures count"
 
 Findings = Iterator[tuple[str, str, str]]
 """Kind of a doubt, its summary, which is the same for every language, and a detail for this one."""
 
+_CONCERNED = 0.2  # share of the parts of a run
 _FEWEST = 4  # questions of which equal verdicts say something
 _DECLINES, _CLAIMS = "it declines every question", "it claims to see an answer to every question"
 _ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
@@ -33,7 +38,7 @@ _ONE_SIDED: tuple[tuple[str, Mapping[str, float]], ...] = (
 _UNREAD = {
     "invalid_rate": "many answers are Invalid: wrong in the balanced error, and in neither of the two rates",
     "unread_rate": "many replies of the judge could not be read, and are in no denominator",
-    "lost_rate": "many replies are not the given answer with tags, and count as if nothing were flagged",
+    "lost_rate": "many replies are not the given answer with tags, and count as wrong",
     "repetition_rate": "many answers repeat themselves",
     "abstention_rate": "it declines many questions, and of what it does not say nothing can be made up",
 }
@@ -51,6 +56,10 @@ def doubts_about_answers(task: TaskRun, filter_name: str, signs: Signs) -> Findi
             break
     if signs.are_equal:
         yield "alike", EQUAL, f"{signs.total}"
+    if cut := mapping(metadata_of(task.config, CUT)):
+        yield "cut", "prompts were cut, and the model did not see them whole", f"{cut.get('cut')} of {cut.get('of')}"
+    if 0 < signs.total < (asked := task.size.get("effective", 0)):
+        yield "incomplete", INCOMPLETE, f"{signs.total} of {asked}"
     if wrong := faults(signs, task.settings.prompting):
         yield "broken", "the run looks broken", wrong
     for metric, summary in _UNREAD.items():
@@ -68,6 +77,28 @@ def by_part(doubts: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
             concerned.setdefault(text, []).append(part)
     every = len(doubts)
     return tuple(text if len(parts) == every else f"{text} ({shorten(parts)})" for text, parts in concerned.items())
+
+
+def in_short(doubts: Sequence[Iterable[tuple[str, str, str]]]) -> tuple[str, ...]:
+    """Findings about parts of a run, such as tasks or languages, as they stand behind its name in a sentence: without what
+    follows from them, where they usually come from, all kinds but the most common, and those about less than a fifth of the
+    parts."""
+    concerned: dict[str, list[str]] = {}
+    for findings in doubts:
+        listed = [*findings]
+        broken = any(kind == "broken" for kind, *_ in listed)  # which says how many answers are Invalid
+        for kind, summary, detail in (each for each in listed if not (broken and each[0] == "invalid")):
+            text = summary.partition(":")[0].replace("the run", "its run")
+            commonest = re.sub(r" \((\d+ [^,)]+).*", r", \1", detail)
+            concerned.setdefault(text, []).append("" if kind == "alike" else re.split(r"\. |: ", commonest)[0])
+    texts = []
+    for text, details in concerned.items():
+        if len(details) < _CONCERNED * len(doubts):
+            continue
+        where = f" in {len(details)} of {len(doubts)} tasks" if len(details) < len(doubts) else ""
+        detail = f": {details[0]}" if len(doubts) == 1 and details[0] else ""
+        texts.append(f"{text}{where}{detail}")
+    return tuple(texts)
 
 
 # ---------------------------------------------------------------------------------------------- signs of a broken run

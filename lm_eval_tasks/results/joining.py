@@ -18,6 +18,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers, Run, TaskRun, differing_columns
 from lm_eval_tasks.runs.answers import content_of
+from lm_eval_tasks.runs.asked import Asked, asked_alike
 from lm_eval_tasks.runs.run import SETTINGS, differing, settings_of
 
 
@@ -33,8 +34,9 @@ class DocumentCounts:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reason why a task cannot be compared: the kind of difference (``documents``, ``prompts``, ``detectors``,
-    ``calibrations`` or ``answers``), a text with the first example, and the setting to compare across if that helps."""
+    """A reason why a task cannot be compared: the kind of difference (``versions``, ``documents``, ``prompts``,
+    ``detectors``, ``calibrations`` or ``answers``), a text with the first example, and the setting to compare across if
+    that helps."""
 
     task: str
     kind: str
@@ -63,13 +65,13 @@ class JoinedTask:
     @classmethod
     def join(cls, name: str, runs: Mapping[int, tuple[str, TaskRun, Answers]]) -> JoinedTask:
         """Join runs by the names of their documents. Documents of one run that share a name are numbered, ordered by
-        their content."""
+        their content and article."""
         keys_of: dict[int, list[str]] = {}
         for number, (_, _, answers) in runs.items():
             keys = keys_of[number] = [*answers.keys]
             if len({*keys}) < len(keys):
                 times: Counter[str] = Counter()
-                for index in np.argsort(answers.contents, kind="stable").tolist():
+                for index in np.lexsort((np.array(answers.articles or keys), answers.contents)).tolist():
                     times[key := keys[index]] += 1
                     keys[index] = key if times[key] == 1 else f"{key} #{times[key]}"
         documents = sorted({key for keys in keys_of.values() for key in keys})
@@ -105,6 +107,7 @@ _OF_RETRIEVER = ("passages", "groundings", "retrieved_ids", "gold_ranks", "retri
 """Columns of a document that follow from its retriever. ``gold_ids`` do not: they differ where the corpus does."""
 
 _TITLES = {
+    "version": ("version of the task", "versions"),
     "prompt": ("prompt's template", "prompts"),
     "shots": ("number of shots", "prompts"),
     "system_instruction": ("system instruction", "prompts"),
@@ -131,7 +134,7 @@ def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = (
         return [Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})")]
     refusals = _refuse_settings(task, notes, across)
     explained = any(refusal.kind == "prompts" for refusal in refusals)  # why prompts differ
-    refusals += _refuse_documents(task, across) or ([] if explained else _refuse_prompts(task, across))
+    refusals += _refuse_documents(task, across) or ([] if explained else _refuse_prompts(task, notes, across))
     if "detector" not in across and not any(refusal.setting == "detector" for refusal in refusals):
         keys = {
             run.model: ", ".join(
@@ -145,21 +148,53 @@ def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = (
     return refusals
 
 
+_LEAST = 0.9
+"""Share of the fullest run's documents that another run must have to be ranked beside it: some requests fail, but a run of
+``--limit`` shows no difference to any, and would share every first rank."""
+
+
+def comparable(task: JoinedTask, across: Collection[str] = ()) -> list[tuple[JoinedTask, str]]:
+    """The runs of a task in groups that can be compared, each with what sets it apart from the first. Groups of full runs
+    come first, of these the largest. Two runs are compared over the documents that both have, however few these are."""
+    sizes = {number: len(run.places) for number, run in task.runs.items()}
+    full = {number for number, size in sizes.items() if size >= _LEAST * max(sizes.values()) or len(sizes) < 3}
+    if len(full) == len(sizes) and not check_joined(task, [], across):
+        return [(task, "")]
+    groups: list[list[int]] = []
+    for number in sorted(sizes, key=lambda number: -sizes[number]):
+        same_size = (group for group in groups if (group[0] in full) == (number in full))
+        group = next((each for each in same_size if not _apart(task, each[0], number, across)), None)
+        groups.append([number]) if group is None else group.append(number)
+    groups.sort(key=lambda group: (group[0] not in full, -len(group)))
+    first, named = groups[0][0], f"of {max(sizes.values()):,} documents"
+    why = ["", *(_apart(task, first, group[0], across) or f"{sizes[group[0]]:,} {named}" for group in groups[1:])]
+    parts = (replace(task, runs={number: task.runs[number] for number in sorted(group)}) for group in groups)
+    return [*zip(parts, why, strict=True)]
+
+
+def _apart(task: JoinedTask, first: int, second: int, across: Collection[str]) -> str:
+    """Why two runs of a task cannot be compared; empty where they can."""
+    both = replace(task, runs={number: task.runs[number] for number in (first, second)})
+    return next((refusal.reason for refusal in check_joined(both, [], across)), "")
+
+
 def calibrations_of(readings: FilteredAnswers) -> dict[str, list[int]]:
     """Key of a calibration (and so of a detector) to the documents whose values of rates name it."""
     keys: dict[str, list[int]] = {}
     for column in readings.columns.values():
-        for document, value in column.non_numeric_values():
+        for document, value in column.non_numeric.items():
             if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
                 keys.setdefault(key, []).append(document)
     return keys
 
 
 def _first_difference(
-    task: JoinedTask, digests_of: Callable[[Answers], NDArray[np.bytes_]]
+    task: JoinedTask,
+    digests_of: Callable[[Answers], NDArray[np.bytes_]],
+    alike: Callable[[JoinedRun, int, JoinedRun, int], bool] = lambda *answers: False,
 ) -> tuple[str, tuple[tuple[JoinedRun, int], tuple[JoinedRun, int]], int] | None:
     """The first document whose digest differs between runs: its name, run and place of both answers, and the number of
-    such documents. Empty digests are unknown and match everything."""
+    such documents. Empty digests are unknown and match everything, as do answers that are `alike` (runs and places)."""
     total = len(task.documents)
     seen, seen_at = np.full(total, b"", dtype="S16"), np.zeros(total, dtype=np.int64)
     seen_in, differs = np.full(total, -1), np.zeros(total, dtype=bool)
@@ -172,6 +207,9 @@ def _first_difference(
         new = seen_in[documents] < 0
         seen[documents[new]], seen_in[documents[new]], seen_at[documents[new]] = digests[order[new]], number, order[new]
         unequal = seen[documents] != digests[order]
+        for at in np.flatnonzero(unequal).tolist():
+            earlier_run, earlier_at = task.runs[int(seen_in[documents[at]])], int(seen_at[documents[at]])
+            unequal[at] = not alike(earlier_run, earlier_at, run, int(order[at]))
         differs[documents[unequal]] = True
         if first is None and unequal.any():
             answer = int(order[unequal][0])
@@ -215,23 +253,35 @@ def _contents_without(columns: Collection[str], answers: Answers) -> NDArray[np.
     return np.array([*map(bytes.fromhex, digests)], dtype=answers.contents.dtype)
 
 
-def _refuse_prompts(task: JoinedTask, across: Collection[str]) -> list[Refusal]:
-    """A refusal if prompts differ of runs that share a chat template, and the other settings that may change prompts."""
+def _refuse_prompts(task: JoinedTask, notes: list[str], across: Collection[str]) -> list[Refusal]:
+    """A refusal if prompts differ in what they ask, of runs that share the other settings that may change prompts; a note
+    if only their chat templates differ."""
     if "prompt" in across:
         return []
     alike: dict[str, dict[int, JoinedRun]] = {}
-    for number, run in task.runs.items():
+    for number, run in sorted(task.runs.items(), key=lambda each: each[1].task.settings.rendered_by is not None):
         settings = settings_of(run.task)
         varied = [settings.get(setting) for setting in _IN_PROMPT if setting in across]
-        alike.setdefault(repr((run.task.settings.chat_template, varied)), {})[number] = run
-    refusals = (_refuse_unequal_prompts(replace(task, runs=runs)) for runs in alike.values())
+        alike.setdefault(repr(varied), {})[number] = run
+    prompt_notes = [] if "template" in across else notes
+    refusals = [_refuse_unequal_prompts(replace(task, runs=runs), prompt_notes) for runs in alike.values()]
     return next(filter(None, refusals), [])
 
 
-def _refuse_unequal_prompts(task: JoinedTask) -> list[Refusal]:
-    runs = task.runs.values()
-    difference = _first_difference(task, lambda answers: answers.prompts)
+def _refuse_unequal_prompts(task: JoinedTask, notes: list[str]) -> list[Refusal]:
+    runs, rendered_otherwise = task.runs.values(), dict.fromkeys((run.model for run in task.runs.values()), False)
+
+    def alike(first: JoinedRun, first_at: int, second: JoinedRun, second_at: int) -> bool:
+        answers = (first, first.answers[first_at]), (second, second.answers[second_at])
+        one, other = (Asked(each.prompt, each.turns, run.task.settings.rendered_by) for run, each in answers)
+        is_alike = asked_alike(one, other)
+        rendered_otherwise[second.model] |= is_alike
+        return is_alike
+
+    difference = _first_difference(task, lambda answers: answers.prompts, alike)
     if difference is None:
+        if any(rendered_otherwise.values()) and not any("chat template" in note for note in notes):
+            notes.append("another chat template, or none, rendered the prompts; what they ask is the same")
         return []
     name, places, number = difference
     with_prompt = np.unique(np.concatenate([run.places[run.answers.prompts != b""] for run in runs]))
@@ -259,10 +309,8 @@ def _refuse_settings(task: JoinedTask, notes: list[str], across: Collection[str]
             refusals.append(Refusal(task.name, kind, f"the {title} differs: {different}", setting))
         else:
             notes.append(f"another {title}: {different}")
-    versions = {model: run.version for model, run in runs.items() if run.results_file}
     counted = {model: words for model, run in runs.items() if (words := run.provenance.get("words"))}
-    for title, values in (("version of the task", versions), ("way to count words", counted)):
-        notes += [f"another {title}: {different}" for different in [_distinct(values)] if different]
+    notes += [f"another way to count words: {different}" for different in [_distinct(counted)] if different]
     return refusals
 
 
@@ -313,7 +361,7 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str
         names[name] = name_of.setdefault((asks, fixed), name)
     renamed: list[Run] = []
     groups: dict[str, str] = {}
-    for part in (part for run in runs for part in _split(run, names, across, stands_for)):
+    for part in (part for run in runs for part in _split(run, names, across)):
         members = {group: tuple(names[task] for task in tasks) for group, tasks in part.groups.items()}
         groups |= {group: name_of.setdefault(frozenset(tasks), group) for group, tasks in members.items()}
         renamed.append(
@@ -326,7 +374,7 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str
     return renamed, groups | names
 
 
-def _split(run: Run, names: Mapping[str, str], across: Collection[str], paired: Collection[str]) -> Iterator[Run]:
+def _split(run: Run, names: Mapping[str, str], across: Collection[str]) -> Iterator[Run]:
     """The run, or several if it has two tasks of one name: one for each setting of a benchmark. Other tasks stay in the
     first."""
     times = Counter(names[name] for name in run.tasks)
@@ -334,10 +382,15 @@ def _split(run: Run, names: Mapping[str, str], across: Collection[str], paired: 
     parts: dict[int, dict[str, TaskRun]] = {}
     for name, task in run.tasks.items():
         of_table, of_benchmark = variant_of(name)[1], settings.setdefault(task.benchmark, [])
-        setting = [of_table.get(varied) for varied in across], name if name in paired else ""
-        if setting not in of_benchmark and times[names[name]] > 1:
-            of_benchmark.append(setting)
-        parts.setdefault(of_benchmark.index(setting) if setting in of_benchmark else 0, {})[name] = task
+        setting, part = [of_table.get(varied) for varied in across], 0
+        if times[names[name]] > 1:
+            taken = [place for place, tasks in parts.items() if names[name] in map(names.__getitem__, tasks)]
+            free = (at for at, known in enumerate(of_benchmark) if known == setting and at not in taken)
+            if (part := next(free, len(of_benchmark))) == len(of_benchmark):
+                of_benchmark.append(setting)
+        elif setting in of_benchmark:
+            part = of_benchmark.index(setting)
+        parts.setdefault(part, {})[name] = task
     for tasks in parts.values():
         yield replace(run, tasks=tasks, groups={name: of for name, of in run.groups.items() if tasks.keys() >= {*of}})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.scores.aggregations import Aggregation, Mean, NotMeasured, Source, defined_mean
+from custom_metrics.scores.aggregations import Aggregation, Mean, NotMeasured, Source, defined_mean, defined_share
 from custom_metrics.scores.balanced_error import BalancedError
 from custom_metrics.statistics.figures import Figure, Rows
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.joining import JoinedRun, JoinedTask, calibrations_of
 from lm_eval_tasks.runs import FilteredAnswers
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, too_large
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, names_a_share, too_large
 from lm_eval_tasks.runs.run import LARGEST
 
 
@@ -30,12 +31,20 @@ class Measured:
     rows: Mapping[int, Rows]  # by the number of the run, of the same documents in the same order
     unit: str  # what is resampled: documents, or what they depend on each other by
     left_out: Sequence[str] = ()  # why some runs have no rows
+    task: str = ""  # its name, by which the tasks of a mean are sorted: their draws do not depend on a file's order
 
     def counted(self, run: int) -> NDArray[np.bool_]:
         """(documents,): whether a document counts for a run."""
         if run not in self.rows:
             return np.zeros(len(next(iter(self.rows.values())).values), dtype=bool)
         return self.kind.counted(self.rows[run])
+
+    @cached_property
+    def common(self) -> dict[tuple[int, int], int]:
+        """By two runs, or twice the same, the number of documents that count for both."""
+        counted = np.array([self.counted(run) for run in self.rows], dtype=np.float32)
+        pairs = ((one, other) for one in self.rows for other in self.rows)
+        return dict(zip(pairs, (counted @ counted.T).astype(int).flat, strict=True))
 
     def value(self, run: int) -> float:
         """The figure of a run over all documents that count for it; ``nan`` where none does."""
@@ -77,7 +86,7 @@ def measure(task: JoinedTask, metric: Metric, filter_name: str) -> Measured:
     if not readings:
         raise NotMeasured("no answer was read")
     if any_run.table is None and any_run.results_file:  # a mean, as :mod:`lm_eval_tasks.runs.other_tasks` has checked
-        return _measured(task, defined_mean, metric.name, filter_name)
+        return _measured(task, defined_share if metric.is_share else defined_mean, metric.name, filter_name)
     if metric.of_detector and (models := _models_without_detector(task, readings, metric.name)):
         raise NotMeasured(
             f"nothing says which detector, version and threshold tagged the answers of {', '.join(models)}; "
@@ -99,7 +108,9 @@ def measure(task: JoinedTask, metric: Metric, filter_name: str) -> Measured:
                 f"it is a {metric.aggregation}, of which nothing here knows how models are compared; install the package "
                 f"that brings it"
             )
-    return measured
+    values = np.concatenate([rows.values for rows in measured.rows.values()])
+    named = not metric.aggregation and names_a_share(metric.name, values[~np.isnan(values)].tolist())
+    return replace(measured, kind=defined_share) if named else measured
 
 
 def _models_without_detector(task: JoinedTask, by_run: Mapping[int, FilteredAnswers], metric: str) -> list[str]:
@@ -135,28 +146,48 @@ def _measured(task: JoinedTask, kind: Aggregation, metric: str, filter_name: str
         rows[number] = own._replace(values=values, clusters=names or placed)
     apart = kind.check({task.runs[number].model: of_run for number, of_run in rows.items()})
     rows = {number: of_run for number, of_run in rows.items() if task.runs[number].model not in apart}
-    return Measured(kind, rows, unit, tuple(dict.fromkeys(apart.values())))
+    return Measured(kind, rows, unit, tuple(dict.fromkeys(apart.values())), task.name)
 
 
 def _clusters(task: JoinedTask, kind: Aggregation) -> tuple[Sequence[str], str]:
     """The name of each document's cluster, and what clusters are; no names where documents are independent, or where the
-    kind's values have them. Of other tasks, equal names in two tasks say nothing."""
-    by_run: dict[int, Sequence[str]] = {}
-    if kind.clustered_by == "passage":
-        by_run = {number: of_run for number, run in task.runs.items() if (of_run := run.answers.passages)}
-    elif kind.clustered_by == "article" and any(run.answers.articles is not None for run in task.runs.values()):
-        by_run = {number: run.answers.articles or run.answers.keys for number, run in task.runs.items()}
-    names = [""] * len(task.documents)
-    for number, of_run in by_run.items():
-        for place, name in zip(task.runs[number].places.tolist(), of_run, strict=True):
-            names[place] = name
-    if not by_run or (kind.clustered_by == "passage" and not all(names)):
+    kind's values have them. Of other tasks, equal names in two tasks say nothing. The articles of a log are what its
+    records name: conversation, else question, else reference (:func:`lm_eval_tasks.results.logs.answers.document_of`)."""
+    by = "article" if kind.clustered_by and task.name == LOGGED else kind.clustered_by
+    by_run: list[tuple[NDArray[np.int64], Sequence[str]]] = []
+    if by == "passage":
+        by_run = [(run.places, of_run) for run in task.runs.values() if (of_run := run.answers.passages)]
+    elif by == "article" and any(run.answers.articles is not None for run in task.runs.values()):
+        by_run = [(run.places, run.answers.articles or run.answers.keys) for run in task.runs.values()]
+    names = _together(by_run, len(task.documents))
+    if not by_run or (by == "passage" and not all(names)):
         return (), kind.unit
     if task.any_run.table is None:
         names = [f"{task.name} {name}" for name in names]
-    is_unit = kind.clustered_by == "article" or len({*names}) < len(names)
-    unit = "clusters" if task.any_run.table is None and task.any_run.results_file else f"{kind.clustered_by}s"
+    is_unit = by == "article" or len({*names}) < len(names)
+    if task.name == LOGGED:
+        return names, "conversations" if len({*names}) < len(names) else "questions"
+    unit = "clusters" if task.any_run.table is None and task.any_run.results_file else f"{by}s"
     return names, unit if is_unit else kind.unit
+
+
+def _together(by_run: Iterable[tuple[NDArray[np.int64], Sequence[str]]], number: int) -> list[str]:
+    """The cluster of each document, by the names that runs have for it: what hangs together in one of them does, whichever
+    run comes first."""
+    names, roots = [""] * number, dict[str, str]()
+
+    def root(name: str) -> str:
+        while (above := roots.get(name, name)) != name:
+            name = above
+        return name
+
+    for places, of_run in by_run:
+        for place, name in zip(places.tolist(), of_run, strict=True):
+            first, second = sorted((root(name), root(names[place] or name)))
+            if first:
+                roots[second] = first
+            names[place] = first or second
+    return [root(name) for name in names]
 
 
 def _values(
@@ -168,7 +199,7 @@ def _values(
     if column is None:
         return [None] * len(run.answers)
     if isinstance(kind, Mean) and kind.of_numbers:
-        others = [value for _, value in column.non_numeric_values()]
+        others = [*column.non_numeric.values()]
         if any(isinstance(value, (int, float)) and abs(value) > LARGEST for value in others):
             raise NotMeasured("a document's value is too large to compute with")
         kind.rows(others)
@@ -181,7 +212,7 @@ def _values(
     values: list[Any] = [None] * len(run.answers)
     for name in (metric, *kind.companions):
         other = readings.columns.get(name)
-        for document, value in other.non_numeric_values() if other is not None else ():
+        for document, value in other.non_numeric.items() if other is not None else ():
             if has_value[document] and values[document] is None:
                 values[document] = value
     missing = [document for document in np.flatnonzero(has_value).tolist() if values[document] is None]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition.signature import parts_of_group, signature
 from lm_eval_tasks.results.board import reported_figure
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.run import recorded_settings
@@ -18,7 +19,7 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 FIGURE_COLUMNS = tuple(
     "model folder date benchmark task version language filter metric value low high standard_error n unit denominator "
-    "measurable settings".split()
+    "measurable settings signature".split()
 )
 """Columns of a figure; lm_eval_grounded/README.md describes them."""
 
@@ -75,6 +76,9 @@ def _rows(
     table = [(filter_name, name) for name, _, filter_name in keys if not name.endswith("_stderr")]
     finer = [(filter_name, name) for filter_name, by_name in task.figures.items() for name in by_name]
     recorded = json.dumps(settings, ensure_ascii=False, default=str)
+    parts = (
+        parts_of_group(task.task, [member.signature_parts for member in members]) if members else task.signature_parts
+    )
     for filter_name, name in dict.fromkeys((*table, *finer)):
         figure, metric = task.figure(name, filter_name), task.metric(name)
         entry = task.figures.get(filter_name, {}).get(name, {})
@@ -89,5 +93,6 @@ def _rows(
         over = f"mean of {len(members)} tasks" if members else entry.get("denominator") or metric.denominator
         counted = figure.n if entry or figure.n else None, metric.unit, over
         measurable = numbers[0] is not None and is_measurable(figure, metric.unit)
-        values = (*where, filter_name, name, *numbers, *counted, measurable, recorded)
+        line = signature(parts, filter_name, metric)
+        values = (*where, filter_name, name, *numbers, *counted, measurable, recorded, line)
         yield dict(zip(FIGURE_COLUMNS, values, strict=True))

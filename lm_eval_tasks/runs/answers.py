@@ -11,11 +11,9 @@ import hashlib
 import json
 import math
 import sys
-import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_eval_tasks.data.samples import read_row_at, read_rows_with_offsets
-from lm_eval_tasks.definition.metadata import OF_DETECTION
+from lm_eval_tasks.definition.schema import OF_DETECTION
+from lm_eval_tasks.runs.asked import Turns, turns_of
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _NOT_ASKED = frozenset((*OF_DETECTION, "passage"))  # columns that say how answers are tagged, and what hangs together
 _OF_ROW = "doc_id doc target arguments resps filtered_resps filter doc_hash prompt_hash target_hash".split()
 _DIGEST = 16  # bytes
-_BLOCK = 1024  # values that are packed together
 
 
 class FilteredAnswer(NamedTuple):
@@ -46,12 +44,13 @@ class Answer(NamedTuple):
     key: str  # name of its question: ``query_id`` or ``id`` of the document, with its subset; else its content
     content: str  # :func:`content_of` the document: equal where models were asked the same about the same passages
     doc: Mapping[str, Any]
-    prompt: str  # as it was sent; empty where the file does not hold it
+    prompt: str  # as it was sent, of messages their texts; empty where the file does not hold it
     prompt_hash: str  # SHA-256
     response: str  # as the model gave it, ``""`` where there is none; the most likely option of several
     readings: Mapping[str, FilteredAnswer]  # by filter
     target: str = ""  # as the harness logged it: a text, or the number of an option
     options: Sequence[tuple[str, float]] = ()  # texts whose log-likelihood was asked, with it; of other tasks empty
+    turns: Turns = ()  # the messages of a prompt that was logged as such
 
 
 Derive = Callable[[Answer, str, bool], Mapping[str, Any]]
@@ -64,39 +63,36 @@ class Column:
     """A value for every document."""
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
-    non_numeric: NDArray[np.int64]  # in order, the documents whose value is something else
-    _packed: Sequence[bytes]  # those values as JSON, in blocks
+    non_numeric: Mapping[int, Any]  # document to its value, if that is something else; in order
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> Column:
-        """Make the column of all documents' values, which JSON can hold."""
+        """Make the column of all documents' values."""
         if {*map(type, values)} <= {float, type(None)}:  # as in most columns
             numbers = np.array(values, dtype=float)
         else:
             numbers = np.array([_number(value) for value in values])
-        indices = [i for i in np.flatnonzero(np.isnan(numbers)).tolist() if values[i] is not None]
-        blocks = [[values[i] for i in indices[start : start + _BLOCK]] for start in range(0, len(indices), _BLOCK)]
-        packed = [zlib.compress(json.dumps(block).encode(), 1) for block in blocks]
-        return cls(numbers, np.array(indices, dtype=np.int64), packed)
+        no_numbers = np.flatnonzero(np.isnan(numbers)).tolist()
+        return cls(numbers, {index: values[index] for index in no_numbers if values[index] is not None})
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
         """(documents,) whether a document has a value."""
         defined = ~np.isnan(self.numbers)
-        defined[self.non_numeric] = True
+        defined[[*self.non_numeric]] = True
         return np.asarray(defined)
-
-    def non_numeric_values(self) -> Iterator[tuple[int, Any]]:
-        """The documents of :attr:`non_numeric` with their values."""
-        blocks = (json.loads(zlib.decompress(block)) for block in self._packed)
-        return zip(self.non_numeric.tolist(), chain.from_iterable(blocks), strict=True)
 
     def values(self) -> list[Any]:
         """The values of all documents, in order, as in the file, except that integers and booleans are floats."""
         values = [None if number != number else number for number in self.numbers.tolist()]
-        for document, value in self.non_numeric_values():
+        for document, value in self.non_numeric.items():
             values[document] = value
         return values
+
+    def only(self, documents: Sequence[int]) -> Column:
+        """The values of some documents."""
+        places = [(new, old) for new, old in enumerate(documents) if old in self.non_numeric]
+        return Column(self.numbers[documents], {new: self.non_numeric[old] for new, old in places})
 
 
 def _number(value: Any) -> float:
@@ -118,6 +114,11 @@ class FilteredAnswers:
     def present(self) -> NDArray[np.bool_]:
         """(documents,) whether the filter has read the answer."""
         return np.asarray(self.places >= 0)
+
+    def only(self, documents: Sequence[int]) -> FilteredAnswers:
+        """Those of some documents."""
+        columns = [{name: of.only(documents) for name, of in each.items()} for each in (self.columns, self.derived)]
+        return FilteredAnswers(self.places[documents], *columns)
 
 
 @dataclass(frozen=True)
@@ -151,18 +152,38 @@ class Answers:
                 rows = [read_row_at(stream, place) for place in sorted(places) if place >= 0]
                 options = _options_of(rows[0])
                 prompt = next((request[0] for request in _requests_of(rows[0])), None)
+                turns = turns_of(prompt)
                 likeliest, _ = max(options, key=lambda option: option[1], default=("", 0.0))
                 yield Answer(
                     key=self.keys[document],
                     content=self.content(document),
                     doc=rows[0]["doc"],
-                    prompt=prompt if isinstance(prompt, str) else "",
+                    prompt="\n\n".join(text for _, text in turns)
+                    if turns
+                    else prompt
+                    if isinstance(prompt, str)
+                    else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
                     response=likeliest if len(options) > 1 else _response_of(rows[0]),
                     readings={str(row.get("filter", "none")): _filtered_answer(row) for row in rows},
                     target=str(rows[0].get("target", "")),
                     options=options,
+                    turns=turns,
                 )
+
+    def only(self, documents: Sequence[int]) -> Answers:
+        """The answers to some documents, in this order."""
+        return Answers(
+            path=self.path,
+            contents=self.contents[documents],
+            prompts=self.prompts[documents],
+            responses=self.responses[documents],
+            readings={name: of.only(documents) for name, of in self.readings.items()},
+            keys=[self.keys[old] for old in documents],
+            articles=self.articles and [self.articles[old] for old in documents],
+            passages=self.passages and [self.passages[old] for old in documents],
+            ids={new: self.ids[old] for new, old in enumerate(documents) if old in self.ids},
+        )
 
     def content(self, document: int) -> str:
         return bytes(self.contents[document]).ljust(_DIGEST, b"\0").hex()
@@ -236,7 +257,8 @@ class _FilterRows:
         self._places.append(place)
         for columns, row in zip(self._columns, (values, derived), strict=True):
             for name, value in row.items():
-                column = columns.setdefault(name, [])
+                if (column := columns.get(name)) is None:
+                    column = columns[name] = []
                 if len(column) < number:
                     column += [None] * (number - len(column))
                 column.append(value)
@@ -278,7 +300,8 @@ def _options_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
     filtered = row.get("filtered_resps")
-    metrics = row.get("metrics", [name for name in row if name not in _OF_ROW])  # early versions do not name them
+    # early versions do not name them
+    metrics = row["metrics"] if "metrics" in row else [name for name in row if name not in _OF_ROW]
     return FilteredAnswer(
         answer=filtered[0] if isinstance(filtered, list) and filtered else None,
         values={name: row.get(name) for name in metrics if isinstance(name, str)} if isinstance(metrics, list) else {},
@@ -286,13 +309,22 @@ def _filtered_answer(row: Mapping[str, Any]) -> FilteredAnswer:
 
 
 def key_of(doc: Mapping[str, Any]) -> str:
-    """The name of a document's question; empty where it has none."""
+    """The name of a document's question; empty where it has none. Of an answer of a log without an id of its own it is a
+    digest of question and passages: the line on which it stands says nothing."""
+    if _is_logged(doc) and "query_id" not in doc:
+        return content_of(doc)
     names = (doc[column] for column in ("query_id", "id") if isinstance(doc.get(column), (str, int)))
     name = next(names, None)
     if name is None:
         return ""
     subset = doc.get("subset")  # a question can be in two subsets
     return f"{subset}/{name}" if isinstance(subset, str) else str(name)
+
+
+def _is_logged(doc: Mapping[str, Any]) -> bool:
+    """Whether a document is of a log (``lm-eval-grounded detect LOG``), which says whether its language was guessed. What
+    was asked is its question and reference; the rest is of the answer and its place."""
+    return "guessed" in doc and "query" in doc and "reference" in doc
 
 
 def cluster_of(doc: Mapping[str, Any]) -> str:
@@ -306,13 +338,16 @@ def cluster_of(doc: Mapping[str, Any]) -> str:
 
 def content_of(doc: Mapping[str, Any], without: Container[str] = _NOT_ASKED) -> str:
     """Digest of a document's content: 16 bytes of SHA-256 over its columns, without those of the detector and passage."""
-    content = {column: value for column, value in doc.items() if column not in without}
+    asked = ("query", "reference") if _is_logged(doc) else doc
+    content = {column: doc[column] for column in asked if column not in without}
     return hashlib.sha256(_ENCODE(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def differing_columns(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """The columns in which two documents differ, without those of the detector and passage, in order."""
     columns = {*first, *second} - _NOT_ASKED
+    if _is_logged(first) and _is_logged(second):
+        columns = {"query", "reference"}
     return sorted(column for column in columns if first.get(column) != second.get(column))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from custom_metrics.broken_run import Prompting
 from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.samples import dated_task
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
@@ -19,7 +20,7 @@ from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness import WEIGHTLESS
 from lm_eval_tasks.runs import results_file
 from lm_eval_tasks.runs.other_tasks import metric_of_other
-from lm_eval_tasks.runs.results_file import leaves_of, mapping, metadata_of, plain_names, provenance_of, read_results
+from lm_eval_tasks.runs.results_file import leaves_of, metadata_of, plain_names, provenance_of, read_results
 from lm_eval_tasks.runs.run import Run, Settings, TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -170,7 +171,7 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
     else:
         match = _OWN_DATASET.match(str(config.get("custom_dataset") or ""))  # a user's YAML that includes one of ours
         benchmark = benchmark or (match["benchmark"] if match else "")
-        table = catalogue.tables().get(benchmark)
+        table = catalogue.table_named(benchmark)
     figures = {
         filter_name: by_metric
         for filter_name, by_metric in mapping(metadata_of(config, "figures")).items()
@@ -189,10 +190,12 @@ def _task(name: str, results: Mapping[str, Any], samples: Path | None, path: Pat
         system_instruction=str(results.get("system_instruction") or ""),
         generation=mapping(config.get("generation_kwargs")),
         limit=arguments.get("limit"),
+        harness=str(results.get("lm_eval_version") or ""),
         prompting=Prompting(
             model_prompted=(results.get("config") or {}).get("model") not in WEIGHTLESS,
             chat_template=bool(chat_template) or arguments.get("apply_chat_template") is True,
         ),
+        chat_template_source=str(results.get("chat_template") or ""),
     )
     return TaskRun(
         task=name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -33,8 +34,14 @@ _LONGEST = 20  # characters of a reported number that is quoted
 # The harness's aggregations that are no means, though some are of numbers; of one that is not listed the values decide.
 _OF_ALL = "median perplexity weighted_perplexity bits_per_byte f1 matthews_corrcoef brier_score bypass".split()
 
-_SHARES = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match")
-"""Metrics that are shares also where all values are 0: a BLEU can be 0 for all documents, too."""
+_SHARE = re.compile(r"(?:^|_)(?:acc|accuracy|em|exact_match|mc1|pass@\d+)(?:_|$)")
+"""Names of the harness's metrics that are shares of documents, such as ``prompt_level_strict_acc``. A count can be 0 or 1
+in all documents, too: the name decides, unless a value is neither 0 nor 1."""
+
+
+def names_a_share(name: str, values: Sequence[Any]) -> bool:
+    """Whether a metric of the harness is a share of documents, by its name, and no value is another than 1 or 0."""
+    return _SHARE.search(name) is not None and {*values} <= {0.0, 1.0}
 
 
 def metric_of_other(name: str, headline: bool) -> Metric:
@@ -66,7 +73,7 @@ def described(task: TaskRun, answers: Answers, bounds: bool = True) -> TaskRun:
             entry = {**figure.as_json(f"documents ({reason})"), WHY_NO_MEAN: reason}
         else:
             values = column.numbers[~np.isnan(column.numbers)].tolist()
-            is_share = {*values} == {0.0, 1.0} or (name in _SHARES and {*values} <= {0.0, 1.0})
+            is_share = names_a_share(name, values)
             is_share &= metric.aggregation != DEFINED_MEAN  # by another filter
             kind = defined_share if is_share else defined_mean
             entry = (kind.figure(Rows(column.numbers, answers.passages or ())) if bounds else reported).as_json(
@@ -90,7 +97,7 @@ def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | N
     """The reason why a metric is not the mean of its documents' values; empty where it is."""
     if column is None:
         return "the samples have no values of it"
-    if not all(isinstance(value, float) for _, value in column.non_numeric_values()):  # nan is left out
+    if not all(isinstance(value, float) for value in column.non_numeric.values()):  # nan is left out
         return "it is computed over all documents together, of which none has a number of its own"
     if metric.aggregation in _OF_ALL:
         return f"it is the {metric.aggregation} of all documents together, not the mean of their values"

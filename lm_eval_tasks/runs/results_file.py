@@ -13,6 +13,7 @@ from typing import Any
 
 from custom_metrics.usage.printable import shorten
 from custom_metrics.usage.secrets import blank
+from lm_eval_tasks.data.provenance import mapping
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -105,11 +106,6 @@ def _warn(path: Path, places: str) -> None:
         "share the file",
         *(path, places),
     )
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping; else an empty mapping."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def metadata_of(config: Mapping[str, Any], key: str) -> Any:

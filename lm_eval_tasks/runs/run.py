@@ -17,11 +17,13 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata,
 from custom_metrics.statistics.strata import mean_of_shares
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, shorten
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import BALANCED, Benchmark, Metric
+from lm_eval_tasks.definition.schema import BALANCED, Benchmark, Metric, headline_filter
+from lm_eval_tasks.definition.signature import parts_of_group, parts_of_task, signature
 from lm_eval_tasks.runs.answers import Answers, Derive, read_answers
-from lm_eval_tasks.runs.results_file import mapping, metadata_of
+from lm_eval_tasks.runs.results_file import metadata_of
 
 LARGEST = 1e60
 """Numbers above it are not computed with: sums of their fourth powers, as of bounds and tests, are no floats."""
@@ -38,6 +40,14 @@ class Settings:
     generation: Mapping[str, Any]  # its arguments
     limit: float | None  # ``--limit``, ``None`` for all documents
     prompting: Prompting = PROMPTED  # whether a model was prompted, and with a chat template
+    chat_template_source: str = ""
+    harness: str = ""  # its version
+
+    @property
+    def rendered_by(self) -> str | None:
+        """The source of the chat template that rendered its prompts; empty where that is not recorded, ``None`` where none
+        did: an API's server renders messages itself."""
+        return self.chat_template_source if self.chat_template else None
 
 
 @dataclass(frozen=True)
@@ -86,10 +96,13 @@ class TaskRun:
 
     @property
     def family(self) -> str:
-        """The task's name without its language: ``nomiracl_role`` for ``nomiracl_de_role``; without a table, its group."""
+        """What it is averaged with: its name without its language, ``nomiracl_role`` for ``nomiracl_de_role``; else the
+        group of its table, ``mtragun`` for ``mtragun_govt``, or its name. Without a table, its group."""
         if self.table is None:
             return self.benchmark
-        return re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
+        name = re.sub(rf"_{re.escape(self.language)}(?=_|$)", "", self.task, count=1) if self.language else self.task
+        groups = (group for group in self.table.groups if group.averaged and name == self.task)
+        return next((group.name for group in groups if any(task.name == name for task in group.tasks)), name)
 
     def metric(self, name: str) -> Metric:
         """A metric as the results list it; for figures not listed, :func:`lm_eval_tasks.definition.catalogue.metric_of`
@@ -105,13 +118,20 @@ class TaskRun:
 
     @property
     def part(self) -> str:
-        """What it is called among the tasks of its family: its language, or its name."""
-        return self.task if self.table is None else self.language
+        """What it is called among the tasks of its family: its language, its name behind the family's, or its name."""
+        return self.task if self.table is None else self.language or self.task.removeprefix(self.family).lstrip("_")
 
     @property
     def headline_filter(self) -> str:
-        """The filter whose numbers compare models, see :func:`headline_filter`."""
+        """The filter whose numbers compare models, see :func:`lm_eval_tasks.definition.schema.headline_filter`."""
         return headline_filter(self.filters, self.metrics)
+
+    @cached_property
+    def signature_parts(self) -> dict[str, str]:
+        """What its figures depend on, for :func:`lm_eval_tasks.definition.signature.signature`."""
+        asked, documents = self.settings, self.size.get("effective", 0)
+        sent = asked.shots, asked.chat_template, asked.system_instruction
+        return parts_of_task(self.task, self.config, self.version, documents, asked.harness, *sent, self.cost)
 
     def figure(self, metric: str, filter_name: str) -> Figure:
         """A figure of the results; undefined where they have none, or one that is not computed with (:data:`LARGEST`), and
@@ -159,11 +179,12 @@ def _strata(recorded: Any) -> tuple[Stratum, ...]:
     return strata if all(0 <= s.share <= 1 and 0 < s.n <= LARGEST and 0 <= s.weight <= 1 for s in strata) else ()
 
 
-def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
-    """The filter whose numbers compare models: the one that a metric's table names, else the first; the harness calls it
-    ``none`` where a task has no filters."""
-    named = (metric.filter for metric in metrics if metric.filter in filters)
-    return next(iter((*named, *filters)), "none")
+def signature_of(tasks: Sequence[TaskRun], group: str = "") -> str:
+    """One line of what the figures of a task, or of the mean of a group's tasks, depend on; empty without a task."""
+    if not tasks:
+        return ""
+    parts = [task.signature_parts for task in tasks]
+    return signature(parts_of_group(group, parts) if group else parts[0], tasks[0].headline_filter)
 
 
 @dataclass(frozen=True)
@@ -230,8 +251,8 @@ def _task_with_cost(task: TaskRun, cost: float) -> TaskRun:
 
 # ------------------------------------------------------------ the settings in which runs of one model differ, and labels
 
-SETTINGS = ("prompt", "system_instruction", "template", "shots", "retriever", "detector", "generation")
-"""How a model was asked, and its answers tagged. ``template`` is the chat template."""
+SETTINGS = ("version", "prompt", "system_instruction", "template", "shots", "retriever", "detector", "generation")
+"""How a model was asked, and its answers tagged. ``version`` is the task's, ``template`` the chat template."""
 
 _SAID_BY_OTHERS = {"calibration": ("detector",), "task": SETTINGS}
 """Further settings, which are not listed where one of others differs."""
@@ -273,9 +294,13 @@ def settings_of(task: TaskRun) -> SettingsOfTask:
         instruction, template, shots = (recorded[key] for key in ("system_instruction", "chat_template", "shots"))
         settings |= {
             "system_instruction": {"": f'instruction "{instruction}"' if instruction else "no instruction"},
-            "template": {"": f"template {'on' if template else 'off'}", "sha256": f"template {template[:7]}"},
+            "template": {
+                "": f"template {'on' if task.settings.prompting.chat_template else 'off'}",
+                "sha256": f"template {template[:7] or 'of the server'}",
+            },
             "shots": {"": f"{shots} shot{'' if shots == 1 else 's'}"},
             "generation": _assigned(recorded["generation"]),
+            "version": {"": f"version {_version(recorded['version'])}"},
         }
     if retrieval := recorded["retrieval"]:
         settings["retriever"] = {**_assigned(retrieval), "": f"retriever {retrieval.get('retriever')}"}
@@ -287,6 +312,10 @@ def settings_of(task: TaskRun) -> SettingsOfTask:
         of_file = {"annotations": calibration.get("annotations"), "source": calibration.get("source")}
         settings["calibration"] = {**_assigned(of_file), "": f"calibration={calibration.get('file')}"}
     return settings
+
+
+def _version(version: Any) -> str:
+    return "unknown" if version is None else f"{version:g}" if isinstance(version, (int, float)) else str(version)
 
 
 def settings_of_run(run: Run) -> dict[str, SettingsOfTask]:

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,8 +23,6 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-
-from tests.miniature import MINIATURE
 
 SHARED = Path(__file__).parents[3] / "shared"
 PUBLIC_PASSAGES = 178_891
@@ -194,7 +191,6 @@ def dense() -> None:
 MEASURED = {
     "bm25": (),
     "minilm": (0.9233, 0.9573, 0.9644, 0.9655, 1.0),
-    "hybrid": (0.9100, 0.9529, 0.9570, 0.9591, 0.9967),
 }
 """Figures of the README of CLAPnq. Wherever a gold passage stands beside another one, MiniLM's cosines are 6e-4 apart or
 more, a hundred times what another machine's rounding does. The exception is one question whose gold passage has a double
@@ -295,115 +291,12 @@ def detection() -> None:
         report(f"an answer of {kilowords},000 words, tagged and read", f"{seconds[0]:.2f} s", "linear")
 
 
-def lexical() -> None:
-    """What the lexical detector gets in languages and of families of models that its weights never saw, which are trained
-    once, in half an hour, into the cache; and the AUC of RAG answers' sentences, by weights that saw neither."""
-    import numpy as np
+def runs() -> None:
+    """What many runs, large ones and small ones take."""
+    from tests.benchmarks.runs import large, many, small
 
-    from custom_metrics.reading.words import words
-    from detector_plugin.lexical import WEIGHTS, LexicalDetector
-    from lm_eval_tasks.data.atomic import cache_folder
-    from lm_eval_tasks.detection.labelled_answers import labelled_answers
-    from tests.development.lexical.held_out import predictions, summary
-
-    mirror, folder = str(SHARED / "hub"), cache_folder() / f"lexical-{LexicalDetector().version}"
-    if not (folder / "calibration.json").is_file():
-        training = [sys.executable, "-m", "tests.development.lexical", "--mirror", mirror, "-o", folder]
-        subprocess.run(training, check=True)
-    figures = {}
-    for name in ("mfava-gold", "mushroom-page", "mushroom-context"):
-        documents = labelled_answers(mirror, [name])
-        rows = summary(documents, list(predictions(documents, folder / "weights")))
-        figures[name] = {language: row for (language, _), row in rows.items() if language != "all"}
-    pages, contexts = figures["mushroom-page"], figures["mushroom-context"]
-    for language, bar in (("de", 0.50), ("fi", 0.60), ("it", 0.65), ("es", 0.39)):
-        report(f"lexical, {language}, pages: IoU", f"{pages[language]['iou']:.3f}", f">= {bar}")
-    others = [contexts[language]["iou"] for language in ("ar", "en", "ca", "cs", "eu", "fa")]
-    report("lexical, ar en ca cs eu fa, contexts: mean IoU", f"{np.mean(others):.3f}", ">= 0.55")
-    for name, rows in (("pages where there are", {**contexts, **pages}), ("contexts", contexts)):
-        report(f"lexical, rho, mean of ten, {name}", f"{np.mean([row['rho'] for row in rows.values()]):.3f}", ">= 0.58")
-    gold = [row["f1"] for row in figures["mfava-gold"].values()]
-    report("lexical, mFAVA gold, mean F1", f"{np.mean(gold):.1f}", ">= 70")
-    detector = LexicalDetector(held_out=True)
-    for language, bar in (("de", 0.71), ("es", 0.66)):
-        scores: dict[str, list[float]] = {"Supported": [], "Not Supported": [], "Challenging to determine": []}
-        file = SHARED / "hub" / "github" / "amazon-science" / "MEMERAG" / "data" / "memerag" / f"{language}.jsonl"
-        for row in map(json.loads, file.read_text("utf-8").splitlines()):
-            sentences = [sentence["sentence"].strip() for sentence in row["answer"]]
-            reference, answer = "\n\n".join(passage["text"] for passage in row["context"]), " ".join(sentences)
-            (values,) = detector.probabilities([reference], [answer], [language], [row["query"]])
-            ends = np.cumsum([len(sentence) + 1 for sentence in sentences])
-            place = np.searchsorted(ends, [start for start, _ in words(answer, language)], side="right")
-            for number in np.unique(place):
-                scores[row["answer"][number]["factuality"]].append(float(values[place == number].mean()))
-        auc = np.mean(np.greater.outer(scores["Not Supported"], scores["Supported"]))
-        report(f"lexical, MEMERAG {language}, AUC of sentences", f"{auc:.3f}", f">= {bar}")
-    size = sum(file.stat().st_size for file in WEIGHTS.rglob("*.safetensors"))
-    report("lexical, all weights of the package", f"{size / 1e6:.2f} MB", "<= 0.6 MB")
-
-
-def serving() -> None:
-    """Documents a second of token classifiers, against one at a time; on a GPU where there is one."""
-    from tests.benchmarks.serving import on_cpu, on_gpu
-
-    on_cpu(report)
-    on_gpu(report)
-
-
-def leaderboard() -> None:
-    """A site of 200 runs of the sample, and the same with one more."""
-    from tests.many_runs import many_runs
-
-    command = Path(sys.executable).with_name
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        for strategy in ("lexical", "answer"):
-            model = ["--model", "grounded-baseline", "--model_args", f"strategy={strategy}"]
-            asked = [*model, "--metadata", f"mirror={MINIATURE}"]
-            tasks = ["--tasks", "nomiracl,clapnq_gold,clapnq_rag,mfava_de,mfava_ar"]
-            written = ["--output_path", str(folder / "two"), "--log_samples"]
-            subprocess.run([command("lm_eval"), *asked, *tasks, *written], check=True, capture_output=True)
-        many_runs(folder / "two", folder / "runs", 200)
-        making = [command("lm-eval-grounded"), "leaderboard", folder / "runs", "-o", folder / "site"]
-        for what, added in (("leaderboard of 200 runs", 0), ("leaderboard with one run more", 1)):
-            if added:
-                many_runs(folder / "two", folder / "more", 1, seed=2)
-                (folder / "more" / "run000").rename(folder / "runs" / "one-more")
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            with timed() as seconds:
-                subprocess.run(making, check=True, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            report(what, f"{seconds[0]:.0f} s ({cpu:.0f} CPU)", "60 s")
-        report("memory of the largest process", f"{after.ru_maxrss / 1024:.0f} MB", "1 GB")
-
-
-def readers() -> None:
-    """What compare, report and leaderboard take of 20 runs of 100,000 documents: processor time and memory."""
-    from tests.many_runs import large_runs
-
-    command = Path(sys.executable).with_name
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        asked = [
-            "--model",
-            "grounded-baseline",
-            "--model_args",
-            "strategy=lexical",
-            "--metadata",
-            f"mirror={MINIATURE}",
-        ]
-        written = ["--tasks", "nomiracl_de", "--output_path", str(folder), "--log_samples"]
-        subprocess.run([command("lm_eval"), *asked, *written], check=True, capture_output=True)
-        large_runs(folder / "baseline-lexical", folder / "runs", 20, 100_000)
-        runs = sorted((folder / "runs").iterdir())
-        for name, places in (("compare", runs), ("report", runs), ("leaderboard", [folder / "runs"])):
-            making = [command("lm-eval-grounded"), name, *places, "-o", folder / f"{name}.out"]
-            process = subprocess.Popen(making, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _, status, used = os.wait4(process.pid, 0)
-            assert status == 0
-            report(f"{name} of 20 runs of 100,000 documents", f"{used.ru_utime:.0f} s", "120 s")
-            report(f"{name}, memory", f"{used.ru_maxrss / 1024:.0f} MB", "1,500 MB")
+    for measure in (small, many, large):
+        measure(report)
 
 
 def logs() -> None:
@@ -458,10 +351,7 @@ def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> Non
     report(f"{name}, peak memory", f"{peak:.2f} GB", "<= 1 GB")
 
 
-BENCHMARKS = {
-    work.__name__: work
-    for work in (abstention, rouge, retrieval, dense, detection, lexical, serving, leaderboard, readers, logs)
-}
+BENCHMARKS = {work.__name__: work for work in (abstention, rouge, retrieval, dense, detection, runs, logs)}
 
 
 def main(arguments: list[str]) -> None:
@@ -471,7 +361,7 @@ def main(arguments: list[str]) -> None:
     if unknown := [name for name in chosen if name not in BENCHMARKS]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     for name in chosen or BENCHMARKS:
-        if name not in ("abstention", "dense", "leaderboard", "readers", "serving") and not SHARED.is_dir():
+        if name not in ("abstention", "dense", "runs") and not SHARED.is_dir():
             print(f"{name}: skipped, needs ../shared (public data beside the project)")
             continue
         BENCHMARKS[name]()

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from custom_metrics.hallucination import estimate
+from custom_metrics.hallucination import Estimates, estimate
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
 from custom_metrics.statistics.random_effects import expected_errors
 from lm_eval_tasks.detection.marked import expected_share
@@ -75,12 +75,14 @@ class Held(NamedTuple):
         return f"{100 * self.share:.1f} %, {self.width:.3f}"
 
 
-def annotated_answers(mirror: str) -> dict[tuple[str, str], Answers]:
+def annotated_answers(
+    mirror: str, collections: Sequence[str] = ("mushroom", "mfava-gold")
+) -> dict[tuple[str, str], Answers]:
     """(language, kind) to the answers, read by held-out weights."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
     from tests.development.lexical.held_out import predictions
 
-    documents = readable(labelled_answers(mirror, ["mushroom", "mfava-gold"]))
+    documents = readable(labelled_answers(mirror, collections))
     rows = defaultdict(list)
     for document, prediction in zip(documents, predictions(documents), strict=True):
         marks = prediction.hallucinated
@@ -118,12 +120,9 @@ def of_rates(
     if number >= len(answers.words):
         return _ALL, _ALL
     share = answers.words / answers.words.sum()
-    of_all = float(share @ expected)
     joined, alone = [], []
-    for drawn, included, left_out in rounds(share, number, times):
-        texts = [answers.texts[place] for place in drawn]
-        draws = Draws.of(np.ones(number), share[drawn] / included, texts, left_out)
-        mean = marked_mean(draws, answers.marked[drawn], expected[drawn], of_all)
+    for round_of in rounds(share, number, times):
+        mean = of_draw(answers, expected, round_of)
         joined.append(mean.figure[1:3])
         alone.append(mean.alone[1:3])
     truth = float(share @ answers.marked)
@@ -131,6 +130,15 @@ def of_rates(
     if times == ROUNDS and not all(each.meets for each in found):
         return of_rates(answers, expected, number, MORE_ROUNDS)
     return found
+
+
+def of_draw(answers: Answers, expected: Floats, drawn_of: tuple[NDArray[np.int64], Floats, Floats]) -> MarkedMean:
+    """The rate by the marks of a draw, joined with what is expected of all answers."""
+    drawn, included, left_out = drawn_of
+    share = answers.words / answers.words.sum()
+    texts = [answers.texts[place] for place in drawn]
+    draws = Draws.of(np.ones(len(drawn)), share[drawn] / included, texts, left_out)
+    return marked_mean(draws, answers.marked[drawn], expected[drawn], float(share @ expected))
 
 
 def of_small_runs(answers: Answers, number: int, times: int = ROUNDS) -> Held:
@@ -229,8 +237,8 @@ def low_rates(answers: Mapping[tuple[str, str], Answers]) -> Iterator[list[objec
             yield [f"{rates[0]:.0%} and {rates[1]:.0%}", number, *of_pair((first, second), number)]
 
 
-def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str, kind: str) -> float:
-    """Width of the rate that is corrected by errors in all other languages; ``nan`` where there are too few."""
+def estimates(answers: Mapping[tuple[str, str], Answers], language: str, kind: str) -> Estimates:
+    """The rates of a language, as flagged and as corrected by errors in all other languages."""
     own = answers[language, kind]
     others = {
         code: {model: each.counts[np.array(each.models) == model] for model in dict.fromkeys(each.models)}
@@ -238,8 +246,7 @@ def rogan_gladen_width(answers: Mapping[tuple[str, str], Answers], language: str
         if other_kind == kind and code != language
     }
     flagged = own.counts[:, :2].sum(axis=1)
-    figure = estimate(np.stack([flagged, own.words], axis=1), expected_errors(others)).rogan_gladen
-    return figure.high - figure.low
+    return estimate(np.stack([flagged, own.words], axis=1), expected_errors(others))
 
 
 def table(header: str, rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -257,7 +264,8 @@ def main() -> None:
     for (language, kind), each in answers.items():
         guesses, opposite = np.random.default_rng(_SEED).random(len(each.words)), 1 - each.marked
         truth, says = (each.words @ shares / each.words.sum() for shares in (each.marked, each.expected))
-        width = rogan_gladen_width(answers, language, kind)
+        corrected = estimates(answers, language, kind).rogan_gladen
+        width = corrected.high - corrected.low
         rates.append([f"{language} {kind}", len(each.words), f"{truth:.2f}", f"{says:.2f}", f"{width:.2f}"])
         for number in NUMBERS:
             joined, alone = of_rates(each, each.expected, number)

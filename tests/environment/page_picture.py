@@ -17,7 +17,7 @@ def main(page: Path, folder: Path, name: str) -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
         for scheme in ("light", "dark"):
             tab = browser.new_context(viewport=SIZE, color_scheme=scheme).new_page()
             tab.goto(page.resolve().as_uri())

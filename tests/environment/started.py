@@ -38,7 +38,7 @@ PRELOADED = """
     lm_eval.evaluator_utils lm_eval.loggers lm_eval.tasks lm_eval.tasks.manager datasets torch transformers
     custom_metrics detector_plugin detector_plugin.lexical lm_eval_tasks.mfava.task lm_eval_tasks.clapnq.retrieval.bm25
     lm_eval_tasks.models.baseline lm_eval_tasks.models.detector lm_eval_tasks.models.replay
-    lm_eval_tasks.commands.mark lm_eval_tasks.commands.score lm_eval_tasks.results.compare lm_eval_tasks.results.leaderboard
+    lm_eval_tasks.commands.mark lm_eval_tasks.commands.score lm_eval_tasks.results.compare
     lm_eval_tasks.results.marks.page lm_eval_tasks.results.report lm_eval_tasks.results.score
     bm25s jinja2 lxml.html pandas scipy.stats sklearn.metrics
 """.split()

@@ -20,7 +20,7 @@ from custom_metrics.usage.options import misspelt
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from detector_plugin.detector import UnusableDetector
 from detector_plugin.labelled import LabelledAnswer
-from detector_plugin.transformers.engine import bidirectional_mask, bidirectional_problem, reads_types
+from detector_plugin.transformers.engine import bidirectional_mask, reads_types
 from detector_plugin.transformers.model import (
     StoredSettings,
     describe_model,
@@ -87,12 +87,6 @@ def load_base(recipe: Recipe, arguments: Any) -> Base:
         )
         options["device_map"] = {"": arguments.device}
     model = load_classifier(described.weights, options, ("sdpa", "eager"), f"base model {recipe.base}: it")
-    # before an adapter hides what the model is made of
-    if both and decoder and (problem := bidirectional_problem(model.eval())):
-        raise UsageError(
-            f"base model {recipe.base}: a {type(model).__name__} cannot attend in both directions here ({problem}); "
-            "use --attention causal"
-        )
     limits = (int(tokenizer.model_max_length), max_positions(config), learned_positions(model))
     longest = min(recipe.max_length, *(limit for limit in limits if limit is not None))
     if longest < recipe.max_length:

@@ -7,7 +7,6 @@ import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
 from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.samples import documents_of_samples, read_samples, samples_files, task_of
+from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition import metadata
 
@@ -29,21 +28,18 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 REFERENCE = "reference"  # the system of the gold answers
-_OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed", "judged")
+_OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
 _COLUMNS = ("id", "question", "answerable", "passages", "answers")
 JUDGED = ("clapnq_gold", "clapnq_rag", "mtragun_")
 """What the names of tasks begin with whose answers are judged: their documents have these columns."""
 
 
-def load_ratings(
-    samples: Any = None, judge_reference: Any = False, judged: Any = None, **ignored: Any
-) -> dict[str, Dataset]:
+def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> dict[str, Dataset]:
     """Load a run's answers to answerable questions, each to be rated for two aspects.
 
     Args:
         samples: the samples file of the run, or the folder it lies in.
         judge_reference: rate the gold answers to the same questions instead.
-        judged: samples of an earlier run of this task, or their folder: its documents, and no others.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id`` (with the aspect), ``aspect``,
@@ -54,8 +50,6 @@ def load_ratings(
         MissingSource, CorruptSource, ValueError: there are no samples, or samples of another task or of several runs.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, RATINGS)
-    if judged is not None:
-        return _documents_again(judged, RATINGS)
     metadata.flag("judge_reference", judge_reference, RATINGS)
     systems = _read_systems(samples, RATINGS)
     if len(systems) > 1:
@@ -91,7 +85,6 @@ def load_pairs(
     judge_reference: Any = False,
     judge_orders: int = 2,
     judge_seed: int = 1234,
-    judged: Any = None,
     **ignored: Any,
 ) -> dict[str, Dataset]:
     """Load the answers of two or more runs to the same questions, in pairs.
@@ -103,7 +96,6 @@ def load_pairs(
         judge_reference: add the gold answers as a further system.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
         judge_seed: of the order of questions, and of the first (or only) order of a pair.
-        judged: samples of an earlier run of this task, or their folder: its documents, and no others.
 
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
@@ -115,8 +107,6 @@ def load_pairs(
             no question that all have answered.
     """
     metadata.refuse_misspelt(ignored, _OPTIONS, PAIRS)
-    if judged is not None:
-        return _documents_again(judged, PAIRS)
     if metadata.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
     metadata.positive("judge_seed", judge_seed, PAIRS)
@@ -164,13 +154,6 @@ def _passages(id: str, *systems: System) -> list[str]:
     """The passages of a question that some systems were given."""
     given = (system.answers[id].passages for system in systems if system.name != REFERENCE)
     return list(dict.fromkeys(passage for passages in given for passage in passages))
-
-
-def _documents_again(judged: Any, task: str) -> dict[str, Dataset]:
-    columns = ("aspect", "system") if task == RATINGS else ("first", "second", "systems")
-    rows, record = documents_of_samples(Path(str(judged)).expanduser(), task, ("id", "query_id", "quoted", *columns))
-    files = [{**file, "option": "judged"} for file in record.local_files]
-    return {"evaluation": provenance.documents_of(rows, replace(record, local_files=files))}
 
 
 def _documents(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from custom_metrics.usage import entry_points
+from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import metadata
 
@@ -27,7 +28,6 @@ __all__ = [
     "Question",
     "Ranking",
     "Retriever",
-    "hybrid_names",
     "names",
     "open_retriever",
     "top_k",
@@ -59,7 +59,7 @@ class Retriever(Protocol):
         ...
 
 
-RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run", "hybrid")
+RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run")
 """Our retrievers; each has tasks of its own."""
 _THIRD_PARTY = "those of other packages"
 _ENCODERS = ("minilm", "bge", "e5", "dense")
@@ -88,7 +88,6 @@ OPTIONS: dict[str, Option] = {
     ),
     "encoder_batch_size": Option(_ENCODERS, "texts at a time (default 64)"),
     "run": Option(("run",), "a TREC run file"),
-    "hybrid": Option(("hybrid",), "the two retrievers to fuse, the better one first (default minilm+bm25)"),
     "retriever_args": Option((_THIRD_PARTY,), "options of that retriever: name=value;name=value, or JSON"),
 }
 
@@ -98,21 +97,11 @@ def names() -> list[str]:
     return entry_points.names(entry_points.RETRIEVERS)
 
 
-def hybrid_names(options: Mapping[str, Any]) -> list[str]:
-    """The names of the two retrievers that a hybrid fuses; a ValueError where the option does not name two different
-    ones."""
-    named = str(options.get("hybrid") or "minilm+bm25").split("+")
-    if len(named) != 2 or len(set(named)) != 2 or "hybrid" in named:
-        raise UsageError(f"clapnq: hybrid names two retrievers, as in minilm+bm25, got {'+'.join(named)!r}")
-    return named
-
-
 def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
     """Refuse options of other retrievers by a ValueError, whose message, of the command `who`, names these."""
-    chosen = (name, *(hybrid_names(options) if name == "hybrid" else ()))
-    owners = {retriever if retriever in RETRIEVERS else _THIRD_PARTY for retriever in chosen}
+    owner = name if name in RETRIEVERS else _THIRD_PARTY
     for option in options:
-        if not owners & {*OPTIONS[option].retrievers}:
+        if owner not in OPTIONS[option].retrievers:
             raise ValueError(f"{who}: option {option} is for {', '.join(OPTIONS[option].retrievers)}, not for {name}")
 
 
@@ -130,7 +119,7 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
     """
     offer = entry_points.find_offer(entry_points.RETRIEVERS, name)
     if offer is None:
-        raise UsageError(f"clapnq: unknown retriever {name!r}; known are {', '.join(names())}")
+        raise UsageError(f"clapnq: unknown retriever {name!r}{known_instead(name, names())}")
     factory, given = entry_points.load(offer), options or {}
     if offer.ours:
         ours: Retriever = factory(corpus, given)

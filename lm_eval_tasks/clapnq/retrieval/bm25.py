@@ -54,9 +54,7 @@ class BM25:
         self._split = split
         identity = [_FORM, corpus.key, PARAMETERS, _TOKENS, bm25s.__version__, *([WINDOW, STRIDE] if split else [])]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
-        folder = whole_folder(
-            sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split), "the BM25 index"
-        )
+        folder = whole_folder(sources.cache_folder() / "bm25" / key, lambda new: _build(corpus, new, split))
         self._index = bm25s.BM25.load(str(folder), mmap=True, load_corpus=False)
         self._passage_of = np.load(folder / _PARTS, mmap_mode="r") if split else np.arange(len(corpus))
         self._most_parts = int(np.bincount(self._passage_of).max())

@@ -1,8 +1,7 @@
 """Dense retrieval with sentence-transformers: passages encoded once, exact search by blocked matrix products.
 
 As in the paper (section 4.1): title and text of a passage, cut at the model's maximum length; the model's own similarity.
-Vectors are float16 blocks on disk, written one by one, so a killed encoding continues where it stopped. A block is an
-``.npy`` file followed by its CRC-32: damage is detected when it is opened, and the block is encoded again.
+Vectors are float16 blocks on disk (``.npy``), written one by one, so a killed encoding continues where it stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import checksum, sha256_of, whole_file
+from lm_eval_tasks.data.atomic import sha256_of, whole_file
 from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -296,8 +295,7 @@ def load(encoder: Encoder, folder: Path, device: str) -> Any:
 
 BLOCK = 1024  # rows in a file: 0.8 MB at 384 dimensions, the maximum that a kill can lose
 _QUESTIONS = 256  # scored at a time: 180 MB of scores of the public corpus
-_FORM = 2  # version of the folder's layout, part of its key
-_CRC_BYTES = 4
+_FORM = 3  # version of the folder's layout, part of its key
 
 
 def open_vectors(
@@ -370,13 +368,12 @@ def _load(path: Path, rows: int) -> Halves | None:
     """Load a block; ``None`` where it is missing, or damaged, which is logged."""
     if not path.is_file():
         return None
-    size = path.stat().st_size - _CRC_BYTES
-    if size > 0:
-        with path.open("rb") as stream:
-            stream.seek(size)
-            if checksum(path, size) == int.from_bytes(stream.read(), "little"):
-                block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
-                return block
+    try:
+        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
+        if len(block) == rows:
+            return block
+    except (EOFError, ValueError):
+        pass
     log.warning("%s is damaged; its %d passages are encoded again", path, rows)
     return None
 
@@ -388,9 +385,5 @@ def _write(path: Path, vectors: Floats) -> None:
         raise UsageError(
             f"{path.parent}: the model gave numbers that are not finite in float16; is it one for retrieval?"
         )
-    with whole_file(path) as partial:
-        with partial.open("wb") as stream:
-            np.save(stream, halves, allow_pickle=False)
-        crc = checksum(partial)
-        with partial.open("ab") as stream:
-            stream.write(crc.to_bytes(_CRC_BYTES, "little"))
+    with whole_file(path) as partial, partial.open("wb") as stream:
+        np.save(stream, halves, allow_pickle=False)

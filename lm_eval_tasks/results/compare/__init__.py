@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, overload
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
@@ -26,7 +27,7 @@ from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED, Metric
-from lm_eval_tasks.results.board import Column, Costs, best_by_cost
+from lm_eval_tasks.results.board import Column, Costs, Pair, best_by_cost
 from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.doubts import by_part, read_answers
 from lm_eval_tasks.results.joining import (
@@ -34,17 +35,19 @@ from lm_eval_tasks.results.joining import (
     JoinedTask,
     Refusal,
     check_joined,
+    comparable,
     hint_at_variants,
     pair_tasks,
 )
 from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described
-from lm_eval_tasks.runs.run import differing, settings_of
+from lm_eval_tasks.runs.run import differing, settings_of, signature_of
 
 __all__ = ["Comparison", "Difference", "DocumentCounts", "Incomparable", "Refusal", "compare_runs"]
 
 _NAMED = 6  # tasks or models in a message
 _REMEDIES = {
+    "versions": "Another version asks or scores otherwise: run both with the same, or score the answers again.",
     "documents": "Run both models on the same data: the same mirror or revision, the same retriever.",
     "prompts": "Run both models with the same prompt, shots and system instruction.",
     "detectors": "Tag the answers of both alike: `lm-eval-grounded score RUN --detector NAME -o DIR`.",
@@ -125,13 +128,21 @@ class Difference:
         first = better(self.difference, self.p_adjusted, self.higher_is_better)
         return None if first is None else self.first if first else self.second
 
+    def turned(self) -> Difference:
+        """The same difference, of the second model less the first."""
+        pairs = ("first", "second"), ("first_value", "second_value"), ("first_own", "second_own")
+        more = ("only_first", "only_second"), ("first_measurable", "second_measurable")
+        swapped = {a: getattr(self, b) for pair in (*pairs, *more) for a, b in (pair, pair[::-1])}
+        return replace(self, **swapped, difference=-self.difference, low=-self.high, high=-self.low)
 
-def differences_of(column: Column) -> Iterator[Difference]:
-    """The rows of a column."""
-    for (first, second), (result, p, family) in column.tested.items():
-        both = column.shared((first, second))
-        counted = [(each.counted(first), each.counted(second)) for each in both]
-        documents, unit = sum(int((a & b).sum()) for a, b in counted), both[0].unit
+
+def differences_of(column: Column, pairs: Iterable[Pair] | None = None) -> Iterator[Difference]:
+    """The rows of a column, of all pairs or some."""
+    for first, second in column.tested if pairs is None else pairs:
+        result, p, family = column.tested[first, second]
+        both, of_both = column.shared((first, second)), ((first, second), (first, first), (second, second))
+        documents, of_first, of_second = (int(sum(task.common[pair] for task in both)) for pair in of_both)
+        unit = both[0].unit
         one, other = column.cells[first], column.cells[second]
         if math.isnan(result.standard_error):
             result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
@@ -153,8 +164,8 @@ def differences_of(column: Column) -> Iterator[Difference]:
             p_adjusted=p,
             family=family,
             unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
-            only_first=sum(int((a & ~b).sum()) for a, b in counted),
-            only_second=sum(int((b & ~a).sum()) for a, b in counted),
+            only_first=of_first - documents,
+            only_second=of_second - documents,
             first_own=one.value,
             second_own=other.value,
             denominator=column.metric.denominator,
@@ -166,6 +177,27 @@ def differences_of(column: Column) -> Iterator[Difference]:
         )
 
 
+class AllDifferences(Sequence[Difference]):
+    """The rows of columns, computed when they are asked for: 200 runs have 20,000 in each column."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+
+    @cached_property
+    def _rows(self) -> tuple[Difference, ...]:
+        return tuple(row for column in self._columns for row in differences_of(column))
+
+    @overload
+    def __getitem__(self, place: int) -> Difference: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Difference]: ...
+    def __getitem__(self, place: int | slice) -> Difference | Sequence[Difference]:
+        return self._rows[place]
+
+    def __len__(self) -> int:
+        return sum(len(column.tested) for column in self._columns)
+
+
 class Incomparable(ValueError):
     """Runs were not asked the same or not scored in the same way. The message says what differs and what to do."""
 
@@ -175,7 +207,7 @@ class Comparison:
     """Runs compared pair by pair."""
 
     models: tuple[str, ...]  # all different
-    differences: tuple[Difference, ...]  # headline metrics first, groups before their tasks
+    differences: Sequence[Difference]  # headline metrics first, groups before their tasks
     joined: tuple[DocumentCounts, ...]  # of each task, which documents were compared
     notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
@@ -184,19 +216,46 @@ class Comparison:
     doubts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # about a model's answers
     costs: Mapping[str, Costs] = field(default_factory=dict)  # of three models and more: by task or group
     columns: Sequence[Column] = ()  # in the order of the differences
+    signatures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task or group to its signature by model
+    # By task, groups of models that were asked the same, and what sets each apart from the first; and further comparisons,
+    # of the models in second groups, in third groups ...
+    groups: Mapping[str, Sequence[tuple[Sequence[int], str]]] = field(default_factory=dict)
+    apart: Sequence[Comparison] = ()
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
         return (row for row in self.differences if row.metric == metric and task in (None, row.task))
 
+    @cached_property
+    def spanning(self) -> Sequence[Difference]:
+        """Of each column a difference of every model: to the first of its order, where the two can be compared. What is
+        said of many models rests on these; of two they are all."""
+        if not isinstance(self.differences, AllDifferences):
+            return self.differences
+        return [row for column in self.columns for row in differences_of(column, _spanning(column))]
+
     def column(self, metric: str, task: str) -> Column | None:
         """The models on a metric of a task or group; ``None`` where it is not compared."""
         return next((each for each in self.columns if (each.metric.name, each.name) == (metric, task)), None)
 
+    def group_of(self, model: str, tasks: Iterable[str]) -> tuple[int, str]:
+        """The number of the group in which a model is compared on some tasks, the first on any of them; and what sets that
+        apart from the first one."""
+        run = self.models.index(model)
+        groups = [(n, why) for task in tasks for n, (runs, why) in enumerate(self.groups.get(task, ())) if run in runs]
+        return min(groups, default=(0, ""))
+
+    def of_group(self, number: int) -> Comparison:
+        """The comparison of the models in the groups of a number, of which there may be none."""
+        others = [self, *self.apart]
+        return others[number] if number < len(others) else Comparison(self.models, (), (), ())
+
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
-        content = asdict(replace(self, columns=()))
-        del content["columns"]
+        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=()))
+        content["differences"] = [*map(asdict, self.differences)]
+        for name in ("columns", "groups", "apart"):
+            del content[name]
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
             row |= {"significant": difference.significant, "detectable": difference.detectable}
@@ -207,10 +266,24 @@ class Comparison:
                 at_cost["best"] = self.models[at_cost["best"]]
                 at_cost["equals"] = [self.models[model] for model in at_cost["equals"]]
             costs["turns"] = [(cost, self.models[model]) for cost, model in costs["turns"]]
+        content["signatures"] = {
+            name: dict(zip(self.models, lines, strict=True)) for name, lines in self.signatures.items()
+        }
         content["doubts"] = {self.models[model]: [*doubts] for model, doubts in self.doubts.items()}
         for task in content["joined"]:
             task["only"] = dict(zip(self.models, task["only"], strict=True))
         return content
+
+
+def _spanning(column: Column) -> list[Pair]:
+    first = next((run for run in column.order if any(run in pair for pair in column.tested)), -1)
+    pairs = [pair for pair in column.tested if first in pair]
+    seen = {run for pair in pairs for run in pair}
+    for pair in column.tested if len(seen) < len(column.cells) else ():
+        if not seen.issuperset(pair):
+            pairs.append(pair)
+            seen.update(pair)
+    return pairs
 
 
 def compare_runs(
@@ -233,9 +306,9 @@ def compare_runs(
         metrics: names; default the headlines of each benchmark.
         every_metric: all metrics instead.
         filter_name: the filter whose readings count, such as ``strict``; default
-            :func:`lm_eval_tasks.runs.headline_filter`.
-        refuse: raise an error if a task cannot be compared. Else leave it out, and say so in ``refused``; so too where
-            answers were not logged.
+            :func:`lm_eval_tasks.definition.schema.headline_filter`.
+        refuse: raise an error if a task cannot be compared. Else runs that were not asked the same are compared apart, and
+            what is left out is said in ``refused``; so too where answers were not logged.
         progress: goes through the names of the tasks; :class:`tqdm.tqdm` shows a bar.
         read_answers: gives the answers of a task; for callers that have read them already.
         across: settings in which runs of one model may differ (:data:`~lm_eval_tasks.results.joining.ACROSS`).
@@ -269,7 +342,9 @@ def compare_runs(
     refused: list[Refusal] = []
     notes: dict[str, list[str]] = {}  # text to the tasks that it concerns
     joined: list[DocumentCounts] = []
-    compared: dict[str, MeasuredTask] = {}
+    compared: dict[str, MeasuredTask] = {}  # of the first groups
+    others: list[dict[str, MeasuredTask]] = []  # of second groups, of third groups, ...
+    by_task: dict[str, list[tuple[Sequence[int], str]]] = {}
     for name in progress(_chosen_tasks(runs, models, groups, tasks, other_names)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
@@ -286,16 +361,26 @@ def compare_runs(
             n: (models[n], described(task_runs[n], of_run, bounds=False), of_run) for n, of_run in of_runs.items()
         }
         task = JoinedTask.join(name, answers)
+        parts = [(task, "")] if refuse else comparable(task, across)
+        if len(parts) == len(task.runs):  # no two are alike
+            refused += check_joined(task, [], across) or [Refusal(name, "documents", parts[1][1])]
+            continue
+        by_task[name] = [([*part.runs], why) for part, why in parts]
         task_notes: list[str] = []
-        if refusals := check_joined(task, task_notes, across):
-            refused += refusals
-        else:
-            measured = measure_task(task, metrics, every_metric, filter_name)
+        for place, (part, _) in enumerate(parts):
+            if len(part.runs) < 2:
+                continue
+            if refusals := check_joined(part, task_notes, across):
+                refused += refusals
+                continue
+            measured = measure_task(part, metrics, every_metric, filter_name)
             refused += measured.refusals
-            task_notes += measured.notes
             if not measured.refusals:
-                joined.append(task.count_documents(len(runs)))
-                compared[name] = measured
+                task_notes += measured.notes
+                if place == 0:
+                    joined.append(part.count_documents(len(runs)))
+                others += [{} for _ in range(len(others), place)]
+                (others[place - 1] if place else compared)[name] = measured
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
@@ -310,7 +395,7 @@ def compare_runs(
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{shorten(names, 3)}: {note}" for note, names in notes.items()]
-    columns = columns_of(runs, chosen_groups, compared, messages)
+    whole = _of_columns(runs, models, chosen_groups, compared, messages)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
@@ -323,8 +408,38 @@ def compare_runs(
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
     paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    return replace(
+        whole,
+        joined=tuple(joined),
+        notes=tuple(dict.fromkeys(messages)),
+        refused=tuple(refused),
+        across=differ,
+        paired={name: tuple(names) for name, names in paired.items() if len(names) > 1},
+        groups=by_task,
+        apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in others],
+    )
+
+
+def _of_columns(
+    runs: Sequence[Run],
+    models: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    compared: Mapping[str, MeasuredTask],
+    messages: list[str],
+) -> Comparison:
+    """What the columns of measured tasks say of the runs in them."""
+    runs = [
+        replace(
+            run,
+            tasks={
+                name: task for name, task in run.tasks.items() if name in compared and number in compared[name].doubts
+            },
+        )
+        for number, run in enumerate(runs)
+    ]
+    columns = columns_of(runs, groups, compared, messages)
     doubts = [
-        {name: (*task.alike.get(run, ()), *task.unread.get(run, ())) for name, task in compared.items()}
+        {name: [summary for _, summary, _ in task.doubts.get(run, ())] for name, task in compared.items()}
         for run in range(len(runs))
     ]
     costs: dict[str, Costs] = {}
@@ -333,16 +448,20 @@ def compare_runs(
             costs.setdefault(column.name, best)
     return Comparison(
         tuple(models),
-        tuple(row for column in columns for row in differences_of(column)),
-        tuple(joined),
-        tuple(dict.fromkeys(messages)),
-        tuple(refused),
-        differ,
-        {name: tuple(names) for name, names in paired.items() if len(names) > 1},
-        {number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
-        costs,
-        columns,
+        AllDifferences(columns),
+        (),
+        (),
+        doubts={number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
+        costs=costs,
+        columns=columns,
+        signatures={name: _signatures(runs, name, groups) for name in dict.fromkeys(column.name for column in columns)},
     )
+
+
+def _signatures(runs: Sequence[Run], name: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The signature of a task or group in each run, empty where the run lacks it."""
+    of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
+    return tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -353,7 +472,7 @@ def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
             if name in second.groups and {*second.groups[name]} == {*members}:
                 common.setdefault(name, members)
     times = Counter(name for run in runs for name in run.tasks)
-    for group, tasks in catalogue.groups().items():
+    for group, tasks in catalogue.groups(times).items():
         both = [name for name in tasks if times[name] > 1]
         if len(both) > 1:
             common.setdefault(group, both)

@@ -12,16 +12,23 @@ from typing import NamedTuple
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.strata import mean_of_strata
+from custom_metrics.statistics.units import within_scale
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
+from lm_eval_tasks.definition.schema import (
+    BALANCED,
+    DEFINED_MEAN,
+    DEFINED_SCORE,
+    DEFINED_SHARE,
+    Metric,
+    headline_filter,
+)
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
-from lm_eval_tasks.results.doubts import doubts_about_answers, signs_of
+from lm_eval_tasks.results.doubts import doubts_about_answers, in_short, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import is_weighted
-from lm_eval_tasks.runs.run import headline_filter
 
 
 class MeasuredTask(NamedTuple):
@@ -34,8 +41,11 @@ class MeasuredTask(NamedTuple):
     unmeasured: Mapping[str, str]  # metric to why it is not compared
     notes: Sequence[str]
     refusals: Sequence[Refusal]  # if there are some, nothing is measured
-    alike: Mapping[int, Sequence[str]] = {}  # run to why it competes with no other: it answers all questions alike
-    unread: Mapping[int, Sequence[str]] = {}  # run to other doubts about its answers
+    doubts: Mapping[int, Sequence[tuple[str, str, str]]] = {}  # run to the findings about its answers
+
+    def is_alike(self, run: int) -> bool:
+        """Whether a run competes with no other, as it answers all questions alike."""
+        return any(kind == "alike" for kind, *_ in self.doubts.get(run, ()))
 
 
 def measure_task(
@@ -57,12 +67,10 @@ def measure_task(
     others = [name for name in task.filters if name != read_by]
     if others and filter_name is None:
         notes.append(f"the filter {read_by} counts; there is also {', '.join(others)} (--filter)")
-    alike: dict[int, list[str]] = {}
-    unread: dict[int, list[str]] = {}
-    for number, of_run in task.runs.items():
-        signs = signs_of(of_run.task, of_run.answers)
-        for kind, summary, _ in doubts_about_answers(of_run.task, read_by, signs):
-            (alike if kind == "alike" else unread).setdefault(number, []).append(summary)
+    doubts = {
+        number: [*doubts_about_answers(of_run.task, read_by, signs_of(of_run.task, of_run.answers))]
+        for number, of_run in task.runs.items()
+    }
     measured: dict[str, Measured] = {}
     unmeasured: dict[str, str] = {}
     for metric in chosen:
@@ -75,7 +83,7 @@ def measure_task(
             reported = f" (the results files say {known})" if known and run.table is None else ""
             notes.append(f"{metric.name} is not compared: {error}{reported}")
             unmeasured[metric.name] = str(error)
-    return MeasuredTask(run, read_by, chosen, measured, unmeasured, notes, (), alike, unread)
+    return MeasuredTask(run, read_by, chosen, measured, unmeasured, notes, (), doubts)
 
 
 def _chosen_metrics(task: JoinedTask, requested: Sequence[str] | None, every: bool) -> Sequence[Metric]:
@@ -136,7 +144,7 @@ def columns_of(
     cannot be compared, are added to `notes`."""
     columns: list[Column] = []
     for name, members in (*groups.items(), *((name, [name]) for name in compared)):
-        if name in catalogue.without_mean() or not all(member in compared for member in members):
+        if name in catalogue.without_mean(members) or not all(member in compared for member in members):
             continue
         tasks = [compared[member] for member in members]
         for metric, filter_name in product(tasks[0].metrics, dict.fromkeys(task.filter for task in tasks)):
@@ -192,8 +200,9 @@ def _column(
                 [Figure(each.value(number)) for each in (pooled(values, [number]) if weighted else values)]
             ).value
             figure = _figure(figures, values, number, metric)
-            alike = all(task.alike.get(number, ()) for task, _ in of_run)
-            cells[number] = Cell.of(figure, metric, alike)._replace(value=value)
+            doubts = in_short([task.doubts.get(number, ()) for task, _ in of_run])
+            alike = all(task.is_alike(number) for task, _ in of_run)
+            cells[number] = Cell.of(figure, metric, alike)._replace(value=value, doubts=doubts)
     return Column(
         name,
         metric,
@@ -212,9 +221,9 @@ def _column(
 def _figure(figures: Sequence[Figure], tasks: Sequence[Measured], run: int, metric: Metric) -> Figure:
     """The figure of a run over all tasks that it has, from its results files. Bounds of shares and means that are missing
     there are computed from the documents' values."""
-    is_mean = metric.aggregation in (DEFINED_MEAN, DEFINED_SHARE)
+    is_mean = metric.aggregation in (DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE, BALANCED)
     if is_mean and metric.unit != "number" and all(math.isnan(figure.low) for figure in figures):
-        figures = [task.figure(run) for task in tasks if not task.form[1]]
+        figures = [within_scale(task.figure(run), metric.unit) for task in tasks if not task.form[1]]
     return mean_figure(figures, metric, [(task, run) for task in tasks])
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.paired_difference import rows_needed
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
+from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, shorten
-from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference
+from lm_eval_tasks.results.compare.verdicts import in_brackets, verdicts
 from lm_eval_tasks.results.formats import (
     ARROWS,
     FRACTIONS,
@@ -29,7 +27,6 @@ from lm_eval_tasks.results.formats import (
 )
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
-_EACH = 3  # languages up to which each has its verdict
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
 _HOW_TO_READ = (
     f"Rank: one more than the number of models that are significantly better (p < {SIGNIFICANCE}, by paired differences). "
@@ -43,7 +40,9 @@ def render(comparison: Comparison, form: str = "text", pairs: bool = False, nota
     differences. For three models and more there is a table of each metric, unless `pairs` are asked for; else one table of
     all differences."""
     if form in ("csv", "json"):
-        content = comparison.as_json()
+        content = comparison.as_json() | {
+            "verdicts": [line for verdict in verdicts(comparison) for line in verdict.lines]
+        }
         return csv_of(content["differences"]) if form == "csv" else json_of(content)
     if len(comparison.models) > 2 and not pairs:
         return render_sections(matrices(comparison, notation), form)
@@ -59,6 +58,8 @@ def legend(models: Sequence[str]) -> tuple[str, ...]:
     """The letters of the models, with their names."""
     return tuple(f"{letter_of(index)} = {on_one_line(model)}" for index, model in enumerate(models))
 
+
+_SIGNATURES = 3  # lines; tables in JSON have all
 
 # ------------------------------------------------------------------------------------------------------ all differences
 
@@ -87,8 +88,8 @@ def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) ->
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
-    texts = sentences(comparison, [*short_names(comparison.models).values()], notation)
-    before = (*legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
+    texts = [line for verdict in verdicts(comparison, notation) for line in verdict.lines]
+    before = (*reservations(comparison), *legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
 
@@ -108,100 +109,10 @@ def _difference(row: Difference, notation: Notation) -> str:
     return f"{value} [{notation.range(row.low, row.high, unit) or '-'}]"
 
 
-def sentences(comparison: Comparison, names: Sequence[str], notation: Notation = FRACTIONS) -> list[str]:
-    """A sentence for each headline metric and pair of models: which is better and by how much, or that no difference is
-    shown. `names` are the models' names to print."""
-    by_pair: dict[tuple[Any, ...], list[Difference]] = {}
-    for row in comparison.differences:
-        key = (row.benchmark or row.task, row.metric, row.filter, row.first, row.second)
-        by_pair.setdefault(key, []).append(row)
-    texts = []
-    for rows in by_pair.values():
-        if not any(row.headline for row in rows):
-            continue
-        first, second = names[rows[0].first], names[rows[0].second]
-        groups, tasks = [row for row in rows if row.group], [row for row in rows if not row.group]
-        clauses = [verdict(row, names, notation) for row in groups or tasks if groups or len(tasks) < 2]
-        if len(tasks) > 1:
-            by_task = _languages_sentence(tasks, first, second)
-            clauses.append(f"{'Of' if clauses else 'of'} {by_task}")
-        about = f", {first} against {second}" if len(names) > 2 else ""
-        texts.append(f"{rows[0].metric}{about}: {' '.join(clauses)}")
-    return texts
-
-
-def verdict(row: Difference, names: Sequence[str], notation: Notation = FRACTIONS) -> str:
-    """One sentence on a difference, for terminals and pages: which model is better, both values, and the difference with
-    bounds and p; or, where none is shown, how many documents would show one of this size. `names` are the models'."""
-    first, second, unit = names[row.first], names[row.second], row.measured.unit
-    where = f"over {row.task} (mean of {row.tasks} tasks)" if row.group else f"on {row.task}"
-    if row.language and not row.group and row.task == f"{row.benchmark}_{row.language}":
-        where = f"in {catalogue.languages().get(row.language, row.language)}"
-    if row.n == 0:
-        return f"{first} and {second} cannot be compared {where}: no document counts for both."
-    if math.isnan(row.p):
-        return f"{first} and {second} cannot be compared {where}: too little is known of the detector's errors."
-    turned = row.significant and (row.better == row.second if row.better is not None else row.difference < 0)
-    values, ends, sign = (row.first_value, row.second_value), (row.low, row.high), 1
-    if turned:
-        first, second, values, ends, sign = second, first, values[::-1], (-row.high, -row.low), -1
-    shown = " against ".join(notation.value(value, unit) for value in values)
-    known = f"{shown}, " if row.first_measurable and row.second_measurable else ""
-    difference = notation.difference(sign * row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-    p = p_value(row.p_adjusted)
-    p = f"p {p[0]} {p[1:]}" if p.startswith("<") else f"p = {p}"
-    figures = f"{known}difference {difference}{_bounds(*ends, unit, notation)}, {p}."
-    if row.significant:
-        has = f"has a {'higher' if sign * row.difference > 0 else 'lower'} {row.measured.in_prose} than"
-        return f"{first} {row.measured.wins or has} {second} {where}: {figures}"
-    size = abs(row.difference)
-    variance = row.n * row.standard_error**2
-    needed = rows_needed(size, variance, row.of_shares) if size and variance > 0 else 0
-    more = f" About {needed - row.n:,} more {row.unit} would show a difference of this size." if needed > row.n else ""
-    return f"No difference is shown between {first} and {second} {where}: {figures}{more}"
-
-
-def _bounds(low: float, high: float, unit: Unit, notation: Notation) -> str:
-    ends = [notation.difference(end, unit).removesuffix(" points") for end in (low, high)]
-    return "" if math.isnan(low + high) else f" [{', '.join(ends)}]"
-
-
-def deciding(comparison: Comparison, task: str) -> Difference | None:
-    """The difference that decides between the two models that have a task or group; ``None`` for other numbers of models.
-
-    It is that of the most prominent headline. Where a rate is not measurable for one of the models, that which a detector
-    flags decides instead of all rates that are corrected for its errors."""
-    rows = [row for row in comparison.differences if row.task == task and row.headline]
-    if len({(row.first, row.second) for row in rows}) != 1:
-        return None
-    if any(row.measured.needs and not row.is_shown for row in rows):
-        rows = [row for row in rows if not row.measured.needs] or rows
-    return max(rows, key=lambda row: (not math.isnan(row.p), row.measured.prominence))
-
-
-def verdicts(comparison: Comparison, notation: Notation = PAGE) -> tuple[list[Difference], list[str]]:
-    """What decides between two models on each benchmark, and a sentence on each; of more than :data:`_EACH` languages, on
-    their mean."""
-    rows: list[Difference] = []
-    texts: list[str] = []
-    names = [*short_names(comparison.models).values()]
-    groups = {row.task: row for row in comparison.differences if row.group}
-    for task in dict.fromkeys(row.task for row in comparison.differences):
-        row = deciding(comparison, task)
-        if row is None:
-            continue
-        mean = [each for each in groups.values() if each.benchmark == row.benchmark and each.tasks > _EACH]
-        if row.group == bool(mean):
-            rows.append(row)
-            raw = " Compared is what a detector flags, as no corrected rate is measurable for both."
-            texts.append(verdict(row, names, notation) + (raw if row.measured.is_raw else ""))
-    return rows, texts
-
-
 def short_table(comparison: Comparison) -> Section:
-    """One row for each benchmark and language, and the verdict on it."""
-    (rows, texts), names, cells = verdicts(comparison), [*short_names(comparison.models).values()], []
-    for row in rows:
+    """One row for each benchmark and language, and the verdict on it: of two models, or of the best and the next."""
+    names, cells, told = [*short_names(comparison.models).values()], [], verdicts(comparison)
+    for row in (verdict.leading for verdict in told):
         unit = row.measured.unit
         values = [
             f"{names[model]} {PAGE.value(value, unit) if is_measurable else NOT_MEASURABLE}"
@@ -210,32 +121,42 @@ def short_table(comparison: Comparison) -> Section:
                 (row.second, row.second_value, row.second_measurable),
             )
         ]
-        difference = f"{PAGE.difference(row.difference, unit)}{_bounds(row.low, row.high, unit, PAGE)}"
+        difference = f"{PAGE.difference(row.difference, unit)}{in_brackets(row.low, row.high, unit)}"
         p = p_value(row.p_adjusted) + ("*" if row.significant else "")
         cells.append((on_one_line(row.task), row.metric + ARROWS[row.higher_is_better], *values, difference, p))
-    return Section(("task", "metric", "first", "second", "difference [95 %]", "p"), tuple(cells), (), tuple(texts))
+    return Section(
+        ("task", "metric", "first", "second", "difference [95 %]", "p"),
+        tuple(cells),
+        reservations(comparison),
+        tuple(on_one_line(line) for verdict in told for line in verdict.lines),
+    )
 
 
-def _languages_sentence(tasks: Sequence[Difference], first: str, second: str) -> str:
-    """How many tasks show which model ahead, to follow "of"."""
-    significant = [row for row in tasks if row.significant]
-    directed = tasks[0].higher_is_better is not None
-    up = [row for row in significant if (row.difference > 0) == (tasks[0].higher_is_better is not False)]
-    counts = [(first, len(up)), (second, len(significant) - len(up))]
-    clauses = [f"{model} is {'better' if directed else 'higher'} in {n}" for model, n in counts if n]
-    unknown = sum(math.isnan(row.p) for row in tasks)
-    not_shown = len(tasks) - len(significant) - unknown
-    clauses += [f"no difference is shown in {not_shown}"] if not_shown else []
-    clauses += [f"the models cannot be compared in {unknown}"] if unknown else []
-    return f"{len(tasks)} tasks, {', '.join(clauses)}."
+def reservations(comparison: Comparison) -> tuple[str, ...]:
+    """What a reader must know before any figure: that tasks are of several versions, and what is left out, and why."""
+    lines = [
+        f"Other versions of the tasks, so a difference need not be one of the models: {have}."
+        for setting, have in _having(comparison, [*short_names(comparison.models).values()])
+        if setting == "version"
+    ]
+    left_out: dict[str, list[str]] = {}
+    for refusal in comparison.refused:
+        left_out.setdefault(refusal.reason, []).append(refusal.task)
+    lines += [f"{shorten(tasks, 3)}: not compared, as {reason}." for reason, tasks in left_out.items()]
+    return tuple(map(on_one_line, lines))
+
+
+def _having(comparison: Comparison, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The settings that the runs are compared across, each with what every run has."""
+    for setting, values in comparison.across.items():
+        have = (f"{name} has {value or 'none'}" for name, value in zip(names, values, strict=True))
+        yield setting, "; ".join(have)
 
 
 def _across(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
     lines = [
-        f"Compared across {setting}: "
-        + "; ".join(f"{name} has {value or 'none'}" for name, value in zip(names, values, strict=True))
-        for setting, values in comparison.across.items()
+        f"Compared across {setting}: {have}" for setting, have in _having(comparison, names) if setting != "version"
     ]
     if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
         lines.append(f"Paired: {shorten(pairs, 2)}")
@@ -280,8 +201,24 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
     if unshared:
         more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
         lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
-    lines += [f"{note}." for note in comparison.notes]
-    return lines + [f"{refusal.task} is left out: {refusal.reason}." for refusal in comparison.refused]
+    return [*lines, *(f"{note}." for note in comparison.notes), *_signatures(comparison, names)]
+
+
+def _signatures(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """The signatures of the groups, and of the tasks of benchmarks without one; those of several models, where they differ,
+    behind the models' names."""
+    in_groups = {column.benchmark for column in comparison.columns if column.group}
+    shown = {column.name for column in comparison.columns if column.group or column.benchmark not in in_groups}
+    lines = []
+    for by_model in (comparison.signatures[name] for name in comparison.signatures if name in shown):
+        models: dict[str, list[str]] = {}
+        for name, line in zip(names, by_model, strict=True):
+            models.setdefault(line, []).append(name)
+        models.pop("", None)
+        lines += [line if len(models) == 1 else f"{', '.join(of)}: {line}" for line, of in models.items()]
+    return lines[:_SIGNATURES] + (
+        [f"Signatures of {len(lines) - _SIGNATURES} more: --format json."] if len(lines) > _SIGNATURES else []
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ of many models
@@ -299,7 +236,9 @@ def matrices(comparison: Comparison, notation: Notation = FRACTIONS) -> list[Sec
     names = [shortened(on_one_line(name)) for name in comparison.models]
     across = f"across {', '.join(comparison.across)}" if comparison.across else ""
     sections = [_matrix(comparison, column, names, across, notation) for column in columns]
-    notes = tuple(map(on_one_line, (_HOW_TO_READ, *_explanations(comparison, names, pairs=False))))
+    told = [line for verdict in verdicts(comparison, notation) for line in verdict.lines]
+    notes = tuple(map(on_one_line, (*told, _HOW_TO_READ, *_explanations(comparison, names, pairs=False))))
+    sections[:1] = [replace(first, before=(*reservations(comparison), *first.before)) for first in sections[:1]]
     return [*sections[:-1], *(replace(last, after=notes) for last in sections[-1:])]
 
 

@@ -1,7 +1,8 @@
 """Logs of one's own: answers of any system, in the form that its tool wrote them, read by a detector and written as a run.
 
-:mod:`records` reads files of any format, :mod:`fields` finds the answers in the records, by the table ``fields.tsv``;
-:mod:`answers` makes documents of them, and :mod:`run` tags these and writes the run.
+:mod:`files` reads files of any format, :mod:`fields` finds the answers in the records, by the table ``fields.tsv``, with
+:mod:`values` and :mod:`messages`, and :mod:`choice` chooses them; :mod:`traces` joins records of a run; :mod:`answers`
+makes documents of them, and :mod:`run` tags these and writes the run.
 """
 
 from __future__ import annotations

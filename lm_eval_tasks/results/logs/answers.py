@@ -7,40 +7,55 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from custom_metrics.reading.no_answer import is_service_failure
+from custom_metrics.reading.response import final_answer
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, shorten, without_surrogates
 from custom_metrics.usage.secrets import blank
 from detector_plugin.filters import as_text
 from lm_eval_tasks.detection.language_tags import code_of, guess
-from lm_eval_tasks.results.logs.fields import (
-    FIRST,
-    NUMBERS,
-    Fields,
-    Paths,
-    choose_fields,
-    number_of,
-    passages_of,
-    text_of,
-)
-from lm_eval_tasks.results.logs.records import LogFile
+from lm_eval_tasks.results.logs.choice import choose_fields
+from lm_eval_tasks.results.logs.fields import NUMBERS, Expressions, Fields, number_of
+from lm_eval_tasks.results.logs.files import LogFile
+from lm_eval_tasks.results.logs.traces import joined
 
 LONGEST_TEXT = 4 << 20
 """Bytes of an answer with its passages that is read; a longer one is left out."""
+UNSUPPORTED, SKIPPED = NO_PASSAGES = ("unsupported", "skip")
+"""What an answer without passages can be: unsupported as a whole unless it declines, or left out."""
 UNKNOWN = "und"
 """The language of an answer whose language is neither named nor to be guessed (BCP 47)."""
 
 _CODE_OF = lru_cache(maxsize=1024)(code_of)
 
 _SHOWN = 400  # characters of a text that an example is made of
+_PLACES = 10  # that are kept of each reason
+_FIRST = 100  # records that the tool of a log is chosen by
+_MOST_UNUSABLE = 100_000  # records at the beginning, behind which none is looked for
 
 LeftOut = dict[str, list[str]]
-"""Reason to the places of records that cannot be used."""
+"""Reason to the :class:`Places` of records that cannot be used."""
+
+
+class Places(list[str]):
+    """The first places; its length is the number of all: a small file can unpack to a hundred million empty records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._number = 0
+
+    def append(self, place: str) -> None:
+        self._number += 1
+        if self._number <= _PLACES:
+            super().append(place)
+
+    def __len__(self) -> int:
+        return self._number
 
 
 @dataclass(frozen=True)
@@ -51,69 +66,53 @@ class Log:
     fields: Fields
     option: str
     labels: tuple[str, ...] = ()  # names of those of the first records
+    no_passages: str = UNSUPPORTED  # what an answer without passages is: unsupported as a whole, or skipped
 
     @property
     def description(self) -> str:
         """The fields, and the first answer that they give, without secrets and in printable characters."""
-        said = f"{self.file.name}: fields of {self.fields.tool}: --fields '{self.option}'"
-        for number, doc, answer in filter(None, replace(self, file=replace(self.file, wait=None)).answers(UNKNOWN, {})):
+        quote = '"' if "'" in self.option else "'"
+        said = f"{self.file.name}: fields of {self.fields.tool}: --fields {quote}{self.option}{quote}"
+        for number, doc, answer in self.answers(UNKNOWN, {}):
             texts = {"question": doc["query"], "answer": answer, "passages": doc["reference"]}
             shown = "; ".join(f"{role}: {excerpt(blank(text[:_SHOWN]))}" for role, text in texts.items() if text)
             return f"{said}\n  {self.file.path.name}:{number}: {shown}"
         return said
 
     def answers(
-        self, language: str | None, left_out: LeftOut, read: Callable[[int], None] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any], str] | None]:
+        self, language: str | None, left_out: LeftOut, read: Callable[[int], object] = lambda _: None
+    ) -> Iterator[tuple[int, dict[str, Any], str]]:
         """The number of each record that can be used, its document and its answer; the places of the others are added to
-        `left_out`, by reason. ``None`` where a log that is followed has no more for now. `language` is that of answers
-        that name none, else it is guessed."""
-        fields, seen = (
-            Fields(self.fields.tool, self.fields.paths),
-            set[int](),
-        )  # without the traces of an earlier reading
-        for record in self.file.records(read):
-            if record is None:
-                yield None
-                continue
+        `left_out`, by reason. `language` is that of answers that name none, else it is guessed."""
+        records = self.file.records(read)
+        tried = (
+            (record.number, {"left_out": record.problem} if record.problem else self.fields.tried(record.value))
+            for record in records
+        )
+        for number, values in joined(tried):
             try:
-                if record.problem:
-                    raise ValueError(record.problem)
-                values = fields.read(record.value)
-                if "lent" in values:
-                    continue
-                answer = document_of(values, language)
-                if "trace" in values:  # whose root repeats what a model said in it
-                    key = hash((str(values["trace"]), answer[1]))
-                    if key in seen:
-                        raise ValueError("the same answer of a trace again")
-                    seen.add(key)
-                yield record.number, *answer
-            except (ValueError, RecursionError) as error:
-                reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
-                left_out.setdefault(reason, []).append(f"{self.file.path.name}:{record.number}")
+                yield number, *document_of(values, language, self.no_passages)
+            except ValueError as error:
+                left_out.setdefault(str(error), Places()).append(f"{self.file.path.name}:{number}")
 
 
-def open_log(path: Path, name: str, given: Paths, wait: Callable[[], bool] | None = None) -> Log:
-    """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records. UsageError
+def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUPPORTED) -> Log:
+    """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.choice.choose_fields`) by its first records. UsageError
     where it has no records, or where no fields fit."""
-    file = LogFile(path, name, wait)
+    file = LogFile(path, name)
     records, left_out = list[Mapping[str, Any]](), LeftOut()
-    for record in file.records():
-        if (record is None and records) or len(records) == FIRST:
-            break
-        if record is not None and record.problem:
-            left_out.setdefault(record.problem, []).append(f"{path.name}:{record.number}")
-        elif record is not None:
+    for at, record in enumerate(file.records()):
+        if record.problem:
+            left_out.setdefault(record.problem, Places()).append(f"{path.name}:{record.number}")
+        else:
             records.append(record.value)
+        if len(records) == _FIRST or (at >= _MOST_UNUSABLE and not records):
+            break
     if not records:
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields = choose_fields(name, records, given)
-    read, labels = Fields(fields.tool, fields.paths), dict[str, None]()
-    for values in records:
-        with suppress(ValueError, RecursionError):  # it is counted when the log is read
-            labels |= dict.fromkeys(read.read(values).get("label") or ())
-    return Log(file, fields, fields.as_option(records), tuple(labels))
+    labels = dict.fromkeys(label for record in records for label in fields.tried(record).get("label", ()))
+    return Log(file, fields, fields.as_option(records), tuple(labels), no_passages)
 
 
 def reasons_of(left_out: LeftOut) -> str:
@@ -121,31 +120,45 @@ def reasons_of(left_out: LeftOut) -> str:
     return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
 
 
-def document_of(values: Mapping[str, Any], language: str | None = None) -> tuple[dict[str, Any], str]:
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def document_of(
+    values: Mapping[str, Any], language: str | None = None, no_passages: str = UNSUPPORTED
+) -> tuple[dict[str, Any], str]:
     """The document of a record's values (:meth:`Fields.read`), and the answer; ValueError says why it cannot be used, in
-    words that hold for others, too."""
-    answer, question = (without_surrogates(text_of(values.get(role), role)) for role in ("answer", "question"))
-    reference = without_surrogates(as_text(passages_of(values.get("passages"))))
-    if not answer.strip() or not reference.strip():
-        raise ValueError("no passages and no reference" if answer.strip() else "no answer")
+    words that hold for others, too. The answer is without reasoning, as tasks read it."""
+    if "left_out" in values:
+        raise ValueError(values["left_out"])
+    answer, question = (without_surrogates(values.get(role, "")) for role in ("answer", "question"))
+    if not (answer := final_answer(answer)).strip():
+        raise ValueError("no answer")
+    if is_service_failure(answer, question):
+        raise ValueError("the message of a service that failed")
+    reference = without_surrogates(as_text(values.get("passages", [])))
+    if not reference.strip() and no_passages == SKIPPED:
+        raise ValueError("no passages and no reference")
     if len(answer) + len(reference) > LONGEST_TEXT:
         raise ValueError(f"longer than {LONGEST_TEXT >> 20} MB")
     try:
-        code = _CODE_OF(tag) if (tag := text_of(values.get("language"), "language").strip()) else language
+        code = _CODE_OF(tag) if (tag := _text(values.get("language")).strip()) else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
     conversation = values.get("conversation")
     conversation = None if conversation is None else without_surrogates(str(conversation))
-    cluster = question.strip() or reference if conversation is None else f"conversation {conversation}"
+    cluster = question.strip() or reference or answer if conversation is None else f"conversation {conversation}"
     doc = {
         "language": code or guess(answer, reference).code or UNKNOWN,
         "guessed": code is None,
         "article": hashlib.sha256(cluster.encode()).hexdigest()[:16],
         "query": question,
         "reference": reference,
-        "model": without_surrogates(text_of(values.get("model"), "model")),
+        "model": without_surrogates(_text(values.get("model"))),
     }
     name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
+    if isinstance(name, str) and blank(name) != name:  # a key, which names the answer on pages and in files
+        name = hashlib.sha256(name.encode()).hexdigest()[:16]
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if role in values and (number := number_of(values[role])) is not None}
     doc |= {"conversation": conversation} if conversation is not None else {}

@@ -1,7 +1,9 @@
 """A gate for pipelines: is a log's share of flagged answers over a limit, or worse than that of an older log?
 
-Each check ends in one of three verdicts. *Over* needs the lower bound above the limit. *Not over* needs bounds so narrow
-that an excess of the margin would have been seen. All else is *undecided*, with the number of answers that decide it.
+Each check ends in one of three verdicts. *Over* needs the lower bound above the limit, and a number of flagged answers
+that is seen in one of twenty logs at most whose rate is the limit (exact binomial test). *Not over* needs bounds so narrow
+that an excess of the margin would have been seen. All else is *undecided*, as is a rate that is not measurable, with the
+number of answers that decide it. ``make check-statistics`` simulates how often a log at the limit fails.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.intervals import Z95
+from custom_metrics.statistics.units import MAX_USEFUL_CI_WIDTH
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results import LOGGED
@@ -23,6 +27,8 @@ from lm_eval_tasks.runs import Run, read_runs
 
 MARGIN = 0.05
 """The excess over a limit, or over an older log, that a passing gate would have shown."""
+LEVEL = 0.05
+"""How often a log whose rate is the limit may fail."""
 PASSED, FAILED, UNDECIDED = 0, 1, 2
 """Exit statuses."""
 
@@ -53,15 +59,25 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
     name = f"flagged answers over {limit_text}"
     if not figure.n:
         return Check(name, UNDECIDED, "No answer could be judged.")
-    seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
     if unknown := not_measurable(figure, "share"):
+        least = math.ceil((Z95 / MAX_USEFUL_CI_WIDTH) ** 2)  # of shares of a half, of which most are needed
         seen = f"the share of flagged answers among {figure.n} is {unknown}"
-    if figure.low > limit:
+        return Check(name, UNDECIDED, f"{seen}: it takes about {least} independent answers.")
+    seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
+    if figure.low > limit and _by_chance(figure, limit) <= LEVEL:
         return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
     if figure.high < limit + margin:
         return Check(name, PASSED, f"{seen}: not shown to be over {limit_text}.")
     needed = _needed(figure.n, figure.value - figure.low, figure.high - figure.value, figure.value - limit, margin)
     return Check(name, UNDECIDED, f"{seen}: too few answers to say whether more than {limit_text} are. {needed}")
+
+
+def _by_chance(figure: Figure, limit: float) -> float:
+    """How probable as many flagged answers are, or more, if the share is the limit and answers are independent. Those of
+    conversations are not: their bounds, which are no narrower, are what counts then."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(round(figure.value * figure.n) - 1, figure.n, limit))
 
 
 def check_baseline(
@@ -85,6 +101,8 @@ def _needed(n: int, below: float, above: float, excess: float, margin: float, un
     """How many answers decide at the same values, as bounds narrow with the square root of their number."""
     ratios = [(below / excess) ** 2] if excess > 0 else []
     ratios += [(above / (margin - excess)) ** 2] if excess < margin else []
+    if not ratios:
+        return f"Without a margin no number of {unit} decides at this rate."
     least = math.ceil(n * min(ratios) + 1)
     return f"At this rate it takes about {least:,} {unit}."
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, without_point
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
-from lm_eval_tasks.results.report import drawing
-from lm_eval_tasks.results.report.drawing import Axis, Plot, wrapped
+from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point
 
 _AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
 """What a share is drawn against, the first that the groups have."""
@@ -36,28 +34,13 @@ def groups_plot(summary: LogSummary) -> Plot | None:
         for group, figures in zip(groups, shown, strict=True)
     )
 
-    def draw() -> Any:
-        if not against:
-            lines = [
-                drawing.Line(wrapped(label_of(each), 30), figures[:1], False, [0])
-                for each, figures in zip(groups, shown, strict=True)
-            ]
-            return drawing.draw_lines(
-                [drawing.Panel("Flagged answers", lines, Axis("", drawing.SHARE_LIMITS, True))], [], []
-            )
-        picture, (axes,) = drawing.subplots([""], 5.2, 3.6)
-        for look, group in enumerate(groups):
-            x, figure, style = group.usage[against], shown[look][0], drawing.marker_style(look)
-            axes.plot(x, figure.value, linestyle="none", **style)
-            axes.vlines(x, figure.low, figure.high, color=style["color"])
-        axes.set(xlabel=f"{USAGE_TITLES[against]}, mean of an answer", ylabel="flagged answers")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(drawing.PERCENT)
-        looks = [(wrapped(label_of(group), 40, 1), drawing.marker_style(look)) for look, group in enumerate(groups)]
-        drawing.legend(picture, looks)
-        return picture
-
+    lines = [Line(label_of(group), figures[:1], looks=[0]) for group, figures in zip(groups, shown, strict=True)]
+    points = [
+        Point(look, Figure(group.usage[against]), figures[0])
+        for look, (group, figures) in enumerate(zip(groups, shown, strict=True))
+        if against
+    ]
+    usage_axis = Axis(f"{USAGE_TITLES[against]}, mean of an answer" if against else "")
     return Plot(
         name="groups",
         title=f"Flagged answers and {USAGE_TITLES[against]} by group" if against else "Flagged answers by group",
@@ -65,7 +48,9 @@ def groups_plot(summary: LogSummary) -> Plot | None:
         "spans more than half of the scale: the share is not measurable.",
         columns=columns,
         rows=rows,
-        draw=draw,
+        series={label_of(group): look for look, group in enumerate(groups)} if against else {},
+        panels=() if against else (Panel("Flagged answers", lines, Axis("", (0.0, 1.0), True)),),
+        plane=Plane(usage_axis, Axis("flagged answers", is_percent=True), points) if against else None,
         shares=frozenset(named),
     )
 

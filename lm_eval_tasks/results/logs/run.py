@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import probabilities, span_of
+from custom_metrics.reading.spans import Span, probabilities, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.unsupported import (
@@ -41,9 +41,8 @@ from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
-from detector_plugin.detector import DEFAULT_DETECTOR, RAG, describe
+from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, describe
 from detector_plugin.filters import given_options, shared_detector
-from detector_plugin.loading import AutomaticDetector
 from detector_plugin.sentences import sentence_bounds
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
@@ -80,6 +79,8 @@ _FLAGGED = Metric(
     sentence="A detector flags {value} of its answers",
     counted="answers",
     is_raw=True,
+    headline=True,
+    prominence=3,
 )
 _TABLE = Benchmark(
     version=1.0,
@@ -122,27 +123,18 @@ def detect_log(
     `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of answers that
     name none; without it, theirs is guessed. `workers` processes share the tagging. `tell` is given the fields of
     each log before its first answer is tagged. UsageError where no record can be used: then nothing is written.
-
-    Of a log that is followed, `output` gets each answer when it is read, and the run when following ends. What the detector
-    has found stays in the folder, so the same call goes on later where this one ended.
     """
     logs = [open_log(source, str(source), {})] if isinstance(source, Path) else list(source)
-    folder, follows = output.with_suffix(""), any(log.file.wait for log in logs)
+    folder = output.with_suffix("")
     if folder == output or workers < 1 or (output.exists() and any(output.samefile(log.file.path) for log in logs)):
         raise UsageError(
             "detect: name an output such as out.jsonl (out/ becomes the run), not the log itself, and 1 worker or more"
         )
-    if follows and (workers > 1 or len(logs) > 1):
-        raise UsageError("detect: one log is followed at a time, by one worker")
     for log in logs:
         tell(log.description)
     named = calibration or calibrated.NO_CALIBRATION
-    settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, language=language, kinds=(RAG,))
-    automatic = shared_detector(settings["detector"], settings["detector_args"])
-    if isinstance(automatic, AutomaticDetector):  # what it lacks is said before any work
-        ended = [replace(log, file=replace(log.file, wait=None)) for log in logs]
-        lines = (line for block in _blocks(ended, language, {}) for line in block)
-        automatic.prepare(doc["language"] for _, doc, _ in lines)
+    settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, kinds=(RAG,))
+    shared_detector(settings["detector"], settings["detector_args"])  # what it lacks is said before any work
     job = logs, folder, settings, given_options(settings["detector_args"]), language
     left_out: LeftOut = {}
     is_new = not folder.exists()
@@ -151,9 +143,9 @@ def detect_log(
         with locked_folder(folder) as partial:
             if workers > 1:
                 processes.in_workers(functools.partial(tag_part, job), workers, f"detector {detector}")
-            spans = output if follows else partial / "spans"
+            spans = partial / "spans"
             results = _write_rows(
-                _rows(_tagged(job, left_out)), partial, {"read_from": "log"}, logs[0].file.path.stem, spans
+                rows_of(_tagged(job, left_out)), partial, {"read_from": "log"}, logs[0].file.path.stem, spans
             )
             reasons, names = reasons_of(left_out), ", ".join(log.file.name for log in logs)
             if not results:
@@ -168,8 +160,8 @@ def detect_log(
                 *(names, record["kept"]["answers"], record["options"]["languages"], record["kept"]["guessed"]),
                 reasons or "no line",
             )
-            written = _publish(results, folder, partial, {} if follows else {spans: output})
-            for store in folder.glob(_STORES) if not follows else ():
+            written = _publish(results, folder, partial, {spans: output})
+            for store in folder.glob(_STORES):
                 store.unlink()
     finally:
         if is_new:
@@ -179,34 +171,22 @@ def detect_log(
 
 
 def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Iterator[list[_Line]]:
-    """The answers of logs, in blocks; of a log that is followed what there is before each wait. Numbers are those of lines
-    where each is larger than the one before. The places of records that cannot be used are added to `left_out`."""
+    """The answers of logs, in blocks, with a bar of their bytes. Numbers are those of lines where each is larger than the
+    one before. The places of records that cannot be used are added to `left_out`."""
+    from tqdm import tqdm
+
     block, last = list[_Line](), 0
     for log in logs:
-        for answer in _with_progress(log, language, left_out):
-            if answer is not None:
-                number, doc, text = answer
+        size, is_quiet = log.file.path.stat().st_size, processes.here().rank > 0
+        with tqdm(total=size, unit="B", unit_scale=True, desc=log.file.path.name, disable=is_quiet) as bar:
+            for number, doc, text in log.answers(language, left_out, lambda read: bar.update(read - bar.n)):
                 last = max(number, last + 1)
                 place = f"line {number}" if len(logs) == 1 else f"{log.file.name}:{number}"
                 block.append((last, {"id": place, **doc}, text))
-            if len(block) == _BLOCK or (answer is None and block):
-                yield block
-                block = []
+                if len(block) == _BLOCK:
+                    yield block
+                    block = []
     yield block
-
-
-def _with_progress(log: Log, language: str | None, left_out: LeftOut) -> Iterator[_Line | None]:
-    """The answers of a log, with a bar of its bytes."""
-    from tqdm import tqdm
-
-    is_quiet = processes.here().rank > 0 or log.file.wait is not None
-    size = log.file.path.stat().st_size
-    with tqdm(total=size, unit="B", unit_scale=True, desc=log.file.path.name, disable=is_quiet) as bar:
-
-        def show(read: int) -> None:
-            bar.update(read - bar.n)
-
-        yield from log.answers(language, left_out, show)
 
 
 # ------------------------------------------------------------------------------------------------------ tagging
@@ -227,16 +207,21 @@ def _tagged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Ite
     if stored.spans_by_key and not number:
         _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     for block in _blocks(logs, language, left_out):
-        docs, answers = [doc for _, doc, _ in block], [answer for _, _, answer in block]
-        references, codes, questions = ([doc[name] for doc in docs] for name in ("reference", "language", "query"))
-        tags = stored.detect(references, answers, [None if code == UNKNOWN else code for code in codes], questions)
-        for (line, doc, answer), spans in zip(block, tags, strict=True):
-            chosen = detector.of(doc["language"]) if isinstance(detector, AutomaticDetector) else stored
-            tagged = {"answer": answer, "spans": spans, "detector": describe(chosen)}
-            yield line, {**doc, **settings}, tagged
+        yield from tagged_block(stored, block, settings)
 
 
-def _rows(lines: Iterable[_Tagged]) -> Iterator[_Row]:
+def tagged_block(detector: Detector, block: Sequence[_Line], settings: Mapping[str, str]) -> Iterator[_Tagged]:
+    """The answers of a block with what a detector finds in them; nothing supports an answer without passages."""
+    given = [(doc, answer) for _, doc, answer in block if doc["reference"]]
+    codes = [None if doc["language"] == UNKNOWN else doc["language"] for doc, _ in given]
+    references, questions = ([doc[name] for doc, _ in given] for name in ("reference", "query"))
+    found = iter(detector.detect(references, [answer for _, answer in given], codes, questions))
+    for line, doc, answer in block:
+        spans = next(found) if doc["reference"] else [Span(0, len(answer))]
+        yield line, {**doc, **settings}, {"answer": answer, "spans": spans, "detector": describe(detector)}
+
+
+def rows_of(lines: Iterable[_Tagged]) -> Iterator[_Row]:
     """The rows of a samples file, with values of the metrics."""
     for number, doc, tagged in lines:
         answer, spans, language = tagged["answer"], tagged["spans"], doc["language"]
@@ -306,12 +291,10 @@ def _write_rows(
     model where no line names one."""
     counts, clusters, values = array("d"), array("Q"), list[Any]()
     answered: dict[str, list[float | None]] = {FLAGGED_ANSWERS: [], "abstention_rate": []}
-    detectors: dict[str, dict[str, str]] = {}  # by language
     seen: dict[str, Counter[str]] = {"languages": Counter(), "models": Counter(), "kept": Counter()}
-    buffering = -1 if spans_file.parent == partial else 1  # of a log that is followed each line is seen at once
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
-        spans_file.open("w", buffering, encoding="utf-8") as spans,
+        spans_file.open("w", encoding="utf-8") as spans,
     ):
         for row, tagged, sentences in rows:
             doc, of_words = row["doc"], row[_CORRECTED.name]
@@ -321,9 +304,10 @@ def _write_rows(
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             spans.write(json.dumps(_entry(row, tagged, sentences), ensure_ascii=False) + "\n")
             seen["languages"][doc["language"]] += 1
-            detectors[doc["language"]] = tagged["detector"]
             seen["models"][doc["model"] or name] += 1
-            seen["kept"].update(answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None)
+            seen["kept"].update(
+                answers=1, guessed=doc["guessed"], untagged=tagged["spans"] is None, no_passages=not doc["reference"]
+            )
             number = of_words["words"] if of_words else 0
             counts.extend((of_words["flagged"], number, number * row["expected_share"]) if number else (0, 0, 0))
             for metric_name, share in answered.items():
@@ -340,11 +324,6 @@ def _write_rows(
         _LOG.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
-    used = tagged["detector"]
-    if any(detector != used for detector in detectors.values()):
-        names = {language: detector["name"] for language, detector in detectors.items()}
-        _LOG.warning("the shares are of several detectors, and differ by language for that reason, too: %s", names)
-        used = {"name": doc["detector"], "version": "", "licence": "", "by_language": detectors}
     shares = {name: defined_share.figure_of(of_answers) for name, of_answers in answered.items()}
     every = {marked.METRIC: marked.marked_rate.figure_of(values), **_figures(counts, clusters, shares, errors)}
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
@@ -354,7 +333,7 @@ def _write_rows(
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
         "kept": dict(seen["kept"]),
-        "detector": {**used, "options": json.loads(doc["detector_args"])},
+        "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
     }

@@ -22,7 +22,9 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at. What is flagged is
     underlined in red, or in double brackets."""
     total = summary.total
-    note = f"{on_one_line(source)}: {total.answers:,} answers, read by {on_one_line(detector)}."
+    note = (
+        f"{on_one_line(source)}: {total.answers:,} answer{'s' * (total.answers != 1)}, read by {on_one_line(detector)}."
+    )
     rates = "95 % bounds in brackets"
     if total.clusters < total.answers:
         rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
@@ -74,7 +76,7 @@ def _shown(place: int, one: FlaggedAnswer, marks: tuple[str, str]) -> str:
     if last - first < len(one.answer.strip()):
         likely = "" if math.isnan(probability) else f" ({_sure(probability)})"
         lines += [f"   sentence  {_cut(one.answer[first:last])}{likely}"]
-    return "\n".join([*lines, f"   passage   {_cut(one.passage)}"])
+    return "\n".join([*lines, f"   passage   {_cut(one.passage) or '(none)'}"])
 
 
 def _sure(probability: float) -> str:

@@ -1,14 +1,13 @@
 """The random draw of answers that people mark, from which a rate of all answers is estimated.
 
 Answers are drawn without replacement, in proportion to their words, so that few answers with most of the words are among
-those drawn. Ratings and preferences count answers, not words: for them each answer has the same chance. Labels are half of
-questions that can be answered, and drawn twice as often where ours is doubtful. All runs get the same documents, so that
-differences between models are paired.
+those drawn. Labels are half of questions that can be answered, and drawn twice as often where ours is doubtful. All runs
+get the same documents, so that differences between models are paired.
 
 Each document has an exponential random number, over its chance; documents are marked in the order of these quotients. So a
 longer draw begins with a shorter one, and ``score --complete-to`` counts as many of the first as are marked. The threshold
 of a draw is the quotient of the next document. It says with which probability each document is drawn, which the estimator
-needs (:mod:`custom_metrics.statistics.marked`). Earlier versions drew with replacement; their files have no thresholds.
+needs (:mod:`custom_metrics.statistics.marked`).
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ from lm_eval_tasks.results.marks.labels import can_be_labelled, label_chances, l
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
-KINDS = ("spans", "ratings", "preferences", "labels")
-"""Kinds of marks: the made-up parts of an answer, its ratings from 1 to 4, the better of two answers, and whether an answer
-answers or declines."""
+KINDS = ("spans", "labels")
+"""Kinds of marks: the made-up parts of an answer, and whether an answer answers or declines."""
 
 
 class TaskAnswers(NamedTuple):
@@ -80,7 +78,7 @@ class TaskAnswers(NamedTuple):
             if kind == "labels":
                 return labelled(task, answer, filter_name)
             text, spans = tagged_answer(answer.readings[filter_name].answer, answer.response)
-            language = str(answer.doc.get("language") or task.language or "en")
+            language = language_of(answer, task.language or "en")
             number = 0 if given and is_abstention(text, language) else len(words(text, language))
             try:
                 share = expected_share(text, spans, language)
@@ -156,16 +154,28 @@ class Draw(NamedTuple):
 
     @property
     def listed(self) -> dict[str, Any]:
-        """The order of the draw, and its thresholds; ``None``, as JSON has no infinity, where all are drawn."""
+        """The order of the draw, its thresholds (``None``, as JSON has no infinity, where all are drawn), and the digest of
+        both."""
         return {
             "order": [*self.order],
             "thresholds": [None if math.isinf(value) else value for value in self.thresholds],
+            "digest": self.digest,
         }
+
+    @property
+    def digest(self) -> str:
+        """The digest of seed, runs, order and thresholds."""
+        thresholds = [None if math.isinf(value) else float(value) for value in self.thresholds]
+        return _digest([self.seed, [*self.runs], [*self.order], thresholds])
 
 
 def chance_digest(name: str, chance: float, seed: int, runs: Sequence[str]) -> str:
     """The digest of a document's chance in a draw. Of several runs the chance cannot be computed from one of them."""
-    return hashlib.sha256(json.dumps([name, float(chance), seed, [*runs]]).encode()).hexdigest()[:16]
+    return _digest([name, float(chance), seed, [*runs]])
+
+
+def _digest(fields: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
 
 def run_digest(answers: Mapping[str, str]) -> str:
@@ -193,6 +203,11 @@ def reference_of(answer: Answer) -> str:
         raise CorruptSource(f"document {doc.get('id')!r} has neither reference nor passages") from error
 
 
+def language_of(answer: Answer, of_task: str) -> str:
+    """The language in which the words of an answer are counted."""
+    return str(answer.doc.get("language") or of_task)
+
+
 def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans") -> Draw:
     """Draw documents.
 
@@ -201,8 +216,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
         kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
-            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.labels.label_chances`; else all
-            answerable questions have the same.
+            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.labels.label_chances`.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -217,13 +231,10 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         _check_same_documents(first, run)
         if twin := next((other for other in runs[:place] if other.digest == run.digest), None):
             raise UsageError(f"{run.task}: {twin.model} and {run.model} gave the same answers; name a run once")
-    if kind in ("spans", "labels"):
-        shares = [dict(zip(run.ids, run.shares.tolist(), strict=True)) for run in runs]
-        chances = np.array([math.fsum(share[name] for share in shares) / len(runs) for name in first.ids])
-    else:
-        chances = first.answerable / max(1, first.answerable.sum())
+    shares = [dict(zip(run.ids, run.shares.tolist(), strict=True)) for run in runs]
+    chances = np.array([math.fsum(share[name] for share in shares) / len(runs) for name in first.ids])
     if not chances.any():
-        raise UsageError(f"{first.task}: nothing to draw: no answer has a word to mark, or no question an answer")
+        raise UsageError(f"{first.task}: nothing to draw: no answer has a word to mark")
     places, thresholds = ranking(chances, seed)
     order, digests = tuple(first.ids[place] for place in places[:number]), tuple(run.digest for run in runs)
     return Draw(seed, digests, order, thresholds[:number], dict(zip(first.ids, chances.tolist(), strict=True)))
@@ -263,7 +274,7 @@ class Expectation(NamedTuple):
 
     answers: int  # of a run
     items: int  # to mark, of all runs
-    width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest; nan for other kinds
+    width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest
 
 
 def expectations(
@@ -272,14 +283,13 @@ def expectations(
     """Forecasts for numbers of answers, or for all answers where there are fewer. The other arguments are those of
     :func:`draw`."""
     with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
-    every = [{*run.ids} for run in runs]
-    to_mark = {"spans": with_words, "ratings": every, "labels": every, "preferences": every[:1]}[kind]
-    width_of = {"spans": _width, "labels": _width_of_labels}.get(kind)
+    to_mark = with_words if kind == "spans" else [{*run.ids} for run in runs]
+    width_of = _width if kind == "spans" else _width_of_labels
     expected = {}
     for number in sorted(numbers):
         drawn = draw(runs, number, seed, kind)
         items = sum(name in names for name in drawn.order for names in to_mark)
-        width = max(width_of(run, drawn) for run in runs) if width_of else math.nan
+        width = max(width_of(run, drawn) for run in runs)
         expected[len(drawn.order)] = Expectation(len(drawn.order), items, width)
     return [*expected.values()]
 

@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -21,14 +22,14 @@ from typing import Any, NamedTuple
 from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.words import words
-from custom_metrics.scores.judging import ASPECTS
-from custom_metrics.statistics.agreement import mean_kappa
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.secrets import masked
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.tables import flag_of, read_json_lines
 from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
 from lm_eval_tasks.detection.marked_labels import LABELS
-from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, reference_of
+from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, language_of, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -36,7 +37,7 @@ _SHOWN = 5  # faults that an error names
 
 
 class Mark(NamedTuple):
-    """One annotator's marks of an answer, ratings of it, or preference between two answers."""
+    """One annotator's marks of an answer, or label of it."""
 
     where: str  # file and line
     kind: str  # one of draw.KINDS
@@ -45,26 +46,14 @@ class Mark(NamedTuple):
     annotator: str
     language: str
     reference: str
-    runs: tuple[str, ...]  # digest of the run's answers; of a preference those of both runs, sorted
-    answers: tuple[str, ...]  # of the runs
+    run: str  # digest of its answers
+    answer: str
     chance: float  # of the document, by one draw
     digest: Any  # of that, as it was drawn; None in lines of earlier pages
     draw: Draw  # without chances
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
-    ratings: Mapping[
-        str, float | None
-    ]  # of an aspect, 1 to 4; of a preferred run or a label 1, of others 0, of a tie's 1/2
+    labels: Mapping[str, float]  # 1 of the one that was given, 0 of others; empty for spans
     suggested: bool  # whether the detector's spans were shown first
-
-    @property
-    def run(self) -> str:
-        """The digest of the one run."""
-        return self.runs[0]
-
-    @property
-    def answer(self) -> str:
-        """The one answer."""
-        return self.answers[0]
 
     @property
     def share(self) -> float:
@@ -95,8 +84,8 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
         except ValueError as error:
             faults.append(f"{where}: {error}")
             continue
-        earlier = marks.setdefault((mark.kind, mark.task, mark.runs, mark.id, mark.annotator), mark)
-        if (earlier.spans, earlier.ratings, earlier.answers) != (mark.spans, mark.ratings, mark.answers):
+        earlier = marks.setdefault((mark.kind, mark.task, mark.run, mark.id, mark.annotator), mark)
+        if (earlier.spans, earlier.labels, earlier.answer) != (mark.spans, mark.labels, mark.answer):
             faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
         other = chances.setdefault((_draw_key(row), mark.id), mark)
         if other.chance != mark.chance:
@@ -118,8 +107,7 @@ def read_rows(path: Path) -> Iterable[tuple[int, Mapping[str, Any]]]:
 
 def _draw_key(row: Mapping[str, Any]) -> str:
     """A key that lines of one draw share."""
-    draw = row.get("draw")
-    fields = draw if isinstance(draw, Mapping) else {}
+    fields = mapping(row.get("draw"))
     return json.dumps([row.get("task"), row.get("kind"), fields.get("seed"), fields.get("runs")])
 
 
@@ -131,29 +119,26 @@ def _mark(where: str, row: Mapping[str, Any], draw: Draw | None) -> Mark:
     chance = _field(row, "chance", lambda it: type(it) in (int, float) and 0 < it <= 1, "not a number between 0 and 1")
     if draw is None or "order" in (row.get("draw") or ()):
         draw = draw_record(row.get("draw"))
-    if kind == "preferences":
-        pair = zip(_texts_of_pair(row, "runs"), _texts_of_pair(row, "answers"), strict=True)
-    else:
-        pair = zip([_text(row, "run")], [_text(row, "answer", may_be_empty=kind in ("ratings", "labels"))], strict=True)
-    answers = sorted(pair)
-    run_digests = tuple(run for run, _ in answers)
-    lacking = [name for name in (texts["id"],) if name not in draw.order] + [*({*run_digests} - {*draw.runs})]
+    run, answer = _text(row, "run"), _text(row, "answer", may_be_empty=kind == "labels")
+    lacking = [texts["id"]] * (texts["id"] not in draw.order) + [run] * (run not in draw.runs)
     if lacking:
         raise ValueError(f"its draw does not have {lacking[0]!r}")
-    rated = {"ratings": _ratings, "preferences": _preference, "labels": _label}.get(kind)
-    has_spans = kind == "spans" and row.get("cannot_tell") is not True
+    cannot_tell, suggested = (flag_of(row, name) for name in ("cannot_tell", "suggested"))
+    if cannot_tell and row.get("spans"):
+        raise ValueError("it has spans, and cannot_tell")
+    has_spans = kind == "spans" and not cannot_tell
     return Mark(
         where=where,
         kind=kind,
         **texts,
-        runs=run_digests,
-        answers=tuple(answer for _, answer in answers),
+        run=run,
+        answer=answer,
         chance=float(chance),
         digest=row.get("chance_digest"),
         draw=draw,
-        spans=_spans(row.get("spans"), len(row["answer"])) if has_spans else None,
-        ratings=rated(row) if rated else {},
-        suggested=row.get("suggested") is True,
+        spans=_spans(row.get("spans"), len(answer)) if has_spans else None,
+        labels=_label(row) if kind == "labels" else {},
+        suggested=suggested,
     )
 
 
@@ -168,41 +153,14 @@ def _text(row: Mapping[str, Any], name: str, may_be_empty: bool = False) -> str:
     return str(_field(row, name, lambda it: isinstance(it, str) and (may_be_empty or it != ""), "not a text"))
 
 
-def _texts_of_pair(row: Mapping[str, Any], name: str) -> list[str]:
-    """The texts of both answers of a preference, in the order shown."""
-
-    def is_pair(value: Any) -> bool:
-        return isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
-
-    return [*_field(row, name, is_pair, "not a list of two texts")]
-
-
-def _ratings(row: Mapping[str, Any]) -> dict[str, float | None]:
-    ratings = row.get("ratings")
-    fields: Mapping[str, Any] = ratings if isinstance(ratings, Mapping) else {}
-    by_aspect = {aspect: fields.get(aspect, "missing") for aspect in ASPECTS}
-    for aspect, value in by_aspect.items():
-        if value is not None and (type(value) is not int or not 1 <= value <= 4):
-            raise ValueError(f"the rating of {aspect} is {value!r:.80}, not 1 to 4 or null")
-    return by_aspect
-
-
-def _preference(row: Mapping[str, Any]) -> dict[str, float | None]:
-    preferred = row.get("preferred", "missing")
-    if isinstance(preferred, (bool, float)) or preferred not in (0, 1, "tie", None):
-        raise ValueError(f"preferred is {preferred!r:.80}, none of 0, 1, 'tie' and null")
-    first = None if preferred is None else 0.5 if preferred == "tie" else float(preferred == 0)
-    return dict(zip(row["runs"], (first, None if first is None else 1 - first), strict=True))
-
-
-def _label(row: Mapping[str, Any]) -> dict[str, float | None]:
+def _label(row: Mapping[str, Any]) -> dict[str, float]:
     label = _field(row, "label", lambda value: value in LABELS, f"none of {', '.join(LABELS)}")
     return {name: float(name == label) for name in LABELS}
 
 
 def draw_record(value: Any) -> Draw:
     """The field ``draw`` of a line with the order; ValueError where it is damaged or has no order."""
-    fields = value if isinstance(value, Mapping) else {}
+    fields = mapping(value)
     if fields and "order" not in fields:
         raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
     seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
@@ -215,7 +173,10 @@ def draw_record(value: Any) -> Draw:
     numbers = [math.inf if value is None else value for value in thresholds]
     if not all(type(value) in (int, float) and value > 0 for value in numbers):
         raise ValueError("a threshold of the draw is neither a number above 0 nor null")
-    return Draw(seed, tuple(lists[0]), tuple(lists[1]), tuple(numbers))
+    draw = Draw(seed, tuple(lists[0]), tuple(lists[1]), tuple(numbers))
+    if numbers and fields.get("digest") != draw.digest:
+        raise ValueError("order or thresholds of the draw were changed; take the line as the page saved it")
+    return draw
 
 
 def _spans(values: Any, length: int) -> tuple[Span, ...]:
@@ -276,14 +237,14 @@ def join_labels(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | 
     counted, by_id = counted_draws(mine, answers.task, complete_to)
     drawn = {}
     for name, times in Counter(counted).items():
-        answered, declined = (fmean(mark.ratings[label] or 0.0 for mark in by_id[name]) for label in LABELS[:2])
+        answered, declined = (fmean(mark.labels[label] for mark in by_id[name]) for label in LABELS[:2])
         included, _ = by_id[name][0].inclusion(len(counted))
         drawn[name] = DrawnAnswer(by_id[name][0].answer, times, 1 / included, answered, declined)
     counting = [mark for mark in mine if mark.id in drawn]
     by_annotator: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for mark in counting:
-        by_annotator[mark.id][mark.annotator] = [max(range(len(LABELS)), key=lambda at: mark.ratings[LABELS[at]] or 0)]
-    kappa, several = mean_kappa(by_annotator.values(), len(LABELS))
+        by_annotator[mark.id][mark.annotator] = [max(range(len(LABELS)), key=lambda at: mark.labels[LABELS[at]])]
+    kappa, several = mean_kappa(by_annotator.values())
     return MarksOfTask(drawn, {**basis_of(counting, counted), "kappa": kappa, "answers_of_several": several})
 
 
@@ -358,10 +319,13 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
     if mark.id not in places:
         return f"the run has no document {mark.id}"
     place = places[mark.id]
-    if mark.answer != answers.texts[place]:
+    if masked(mark.answer) != masked(answers.texts[place]):
         return f"the answer to {mark.id} is another one"
-    if mark.reference != reference_of(answers.logged[place]):
+    logged = answers.logged[place]
+    if masked(mark.reference) != masked(reference_of(logged)):
         return f"the reference of {mark.id} is another one"
+    if mark.language != (language := language_of(logged, answers.language)):  # it decides what a word is
+        return f"the language of {mark.id} is {language}, not {mark.language}"
     share, runs = answers.shares[place], len(mark.draw.runs)
     # The chance is the mean of the shares of all runs. The shares of the other runs are between 0 and 1.
     least, most = share / runs, (share + runs - 1) / runs
@@ -374,8 +338,10 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
 
 
 def changed_chance(mark: Mark) -> str:
-    """The reason why a line's chance is not that of its draw; empty where the digest holds, or is missing."""
-    if mark.digest in (None, chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)):
+    """The reason why a line's chance is not that of its draw; empty where the digest holds. Lines of draws with replacement
+    may lack it."""
+    expected = chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)
+    if mark.digest == expected or (mark.digest is None and not mark.draw.thresholds):
         return ""
     return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"
 
@@ -387,7 +353,22 @@ def kappa_of_words(marks: Sequence[Mark]) -> tuple[float | None, int]:
         if mark.spans is not None:
             categories = covered(words(mark.answer, mark.language), mark.spans)
             by_answer[mark.run, mark.id][mark.annotator] = [int(category is not None) for category in categories]
-    return mean_kappa(by_answer.values(), 2)
+    return mean_kappa(by_answer.values())
+
+
+def mean_kappa(labels: Iterable[Mapping[str, Sequence[int]]]) -> tuple[float | None, int]:
+    """Cohen's kappa, the mean over pairs of annotators, and the number of items that several labelled, from the labels of
+    each item by annotator. ``None`` for a kappa without two annotators of one item, or without two labels."""
+    from sklearn.metrics import cohen_kappa_score
+
+    pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    several = 0
+    for by_annotator in labels:
+        several += len(by_annotator) > 1
+        for first, second in combinations(sorted(by_annotator), 2):
+            pairs[first, second] += zip(by_annotator[first], by_annotator[second], strict=True)
+    kappas = [float(cohen_kappa_score(*zip(*each, strict=True))) for each in pairs.values() if len({*chain(*each)}) > 1]
+    return (fmean(kappas) if kappas else None), several
 
 
 def _first_faults(what: str, faults: Sequence[str]) -> str:
@@ -431,8 +412,15 @@ def lines_from_export(path: Path) -> list[dict[str, Any]]:
 
 
 def _line(data: Mapping[str, Any], annotation: Mapping[str, Any]) -> dict[str, Any]:
+    """The line of an annotation. Regions of the answer may stand under a tag of any name; what is neither a region, nor
+    under a tag of our interface, is a ValueError."""
     values = [(result.get("from_name"), result["value"]) for result in annotation["result"]]
-    regions = [value for name, value in values if name == "spans"]
+    regions = []
+    for result, (name, value) in zip(annotation["result"], values, strict=True):
+        if "labels" in value and result.get("to_name", "answer") == "answer":
+            regions.append(value)
+        elif name not in ("verdict", "note"):
+            raise ValueError(f"{data['id']} has a result of the tag {name!r:.80}, which is no region of the answer")
     for start, end, text in ((value["start"], value["end"], value["text"]) for value in regions):
         if _NOT_COMPARED.sub("", marked := data["answer"][start:end]) != _NOT_COMPARED.sub("", text):
             raise ValueError(f"a region of {data['id']} is {marked!r:.80}, not {text!r:.80}")

@@ -1,25 +1,58 @@
-"""The report of runs: headlines, plots, differences, documents and pages.
+"""The report of runs: one object, made of the board and the runs, which text, page, frame and JSON render.
 
-:func:`write_report` writes the page of one run or several, :func:`markdown_of` a summary for a pull request.
+:class:`Report` reads the answers of its runs once. Its verdicts, ranks and figures are those of
+:mod:`lm_eval_tasks.results.board`; no rendering has figures of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.sources import MissingSource
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.published import compare_with_published
+from lm_eval_tasks.results import LOGGED
+from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs, differences_of
 from lm_eval_tasks.results.compare.tables import render as render_comparison
-from lm_eval_tasks.results.formats import ARROWS, PAGE, UNDEFINED_TEXT, code_block, escaped_markdown
-from lm_eval_tasks.results.report.documents import described_runs, read_documents
+from lm_eval_tasks.results.compare.tables import reservations
+from lm_eval_tasks.results.compare.verdicts import verdicts
+from lm_eval_tasks.results.formats import (
+    ARROWS,
+    FRACTIONS,
+    PAGE,
+    UNDEFINED_TEXT,
+    Notation,
+    code_block,
+    escaped_markdown,
+    render_sections,
+    short_names,
+)
+from lm_eval_tasks.results.report.by_field import sections_by
+from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, read_documents
 from lm_eval_tasks.results.report.drawing import Plot
-from lm_eval_tasks.results.report.headlines import Headline, headlines
-from lm_eval_tasks.results.report.page import page_of, render
-from lm_eval_tasks.results.report.page.summary import differences
+from lm_eval_tasks.results.report.headlines import Headline, families, headlines, title_of
+from lm_eval_tasks.results.report.page import render
+from lm_eval_tasks.results.report.page.summary import Overview, column_of, common_doubts, numbers, origins, overviews
+from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, labels
+from lm_eval_tasks.runs.other_tasks import described_run
 
-__all__ = ["BYTES", "PER_TASK", "markdown_of", "write_report"]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["BYTES", "FIGURE_COLUMNS", "MOST_READ", "PER_TASK", "Report", "write_report"]
 
 PER_TASK = 8
 """Default number of documents of each task."""
@@ -27,71 +60,245 @@ PER_TASK = 8
 BYTES = 4_800_000
 """Default limit of a page's size: larger pages show fewer documents of each task."""
 
+MOST_READ = 12
+"""Runs up to which a page has answers to read, every headline in words, and every number; of more, the page of each run."""
 
-def write_report(
-    runs: Sequence[Run],
-    path: Path,
-    documents: int | None = PER_TASK,
-    at_most: int | None = BYTES,
-    paper: bool = False,
-    more_plots: Sequence[Plot] = (),
-) -> Path:
-    """Write the report of some runs to a path, and return the path.
+FIGURE_COLUMNS = "model folder date benchmark group column metric title value low high n rank doubts".split()
+"""Of :meth:`Report.figures`: the model; where its figure stands; the metric's heading, with the cost of a balanced error;
+the figure with its 95 % bounds; its rank; and doubts about the run."""
 
-    Args:
-        documents: how many documents to show of each task; ``None`` for all.
-        at_most: limit of the page's bytes. Larger pages show fewer documents of each task, at least one. ``None``: none.
-        paper: whether to add a comparison with published figures.
-        more_plots: plots that come before those of the tasks.
+Tags = Mapping[str, str]
+"""What a user says of a model: name to value."""
 
-    Raises:
-        ValueError: there are no runs.
-        CorruptSource: a samples file is damaged in the middle.
-        OSError: the page cannot be written.
-    """
-    if not runs:
-        raise ValueError("a report needs a run")
-    runs, read_answers = described_runs(runs)
-    by_label = dict(zip(labels(runs), runs, strict=True))
-    page = page_of(by_label, paper, read_answers, more_plots)
-    task_documents = read_documents(by_label, read_answers)
 
-    def rendered(number: int | None) -> bytes:
-        """The page with so many documents of each task."""
-        content = {"documents": [task.sample(number) for task in task_documents], "per_task": number}
-        return render(page | content).encode("utf-8", "replace")
+@dataclass(frozen=True)
+class Report:
+    """Runs, and what the board says of them."""
 
-    html = rendered(documents)
-    if at_most is not None and documents is not None and len(html) > at_most:
-        empty = len(rendered(0))
-        number = documents
-        while number > 1 and len(html) > max(at_most, empty):
-            number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
-            html = rendered(number)
+    runs: Mapping[str, Run]  # by label
+    read_answers: ReadAnswers = field(repr=False, compare=False)
+    comparison: Comparison | None = None  # None of one run, or where nothing can be compared
+    why_none: str = ""  # why runs are not compared
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], read_answers: ReadAnswers | None = None) -> Report:
+        """The report of everything that some runs have. Runs that were not asked the same are compared apart.
+
+        Args:
+            read_answers: gives the answers of a task; the default keeps what it has read.
+
+        Raises:
+            ValueError: there are no runs.
+            CorruptSource: a samples file is damaged in the middle.
+        """
+        if not runs:
+            raise ValueError("a report needs a run")
+        read = read_answers or caching_reader()
+        runs = [described_run(run, read) for run in runs]
+        by_label = dict(zip(labels(runs), runs, strict=True))
+        if len(runs) < 2:
+            return cls(by_label, read)
+        try:
+            return cls(by_label, read, compare_runs(runs, refuse=False, read_answers=read))
+        except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
+            return cls(by_label, read, why_none=f"The models are not compared: {error}")
+
+    # -------------------------------------------------------------------------------------------------- what it holds
+
+    @cached_property
+    def headlines(self) -> list[Headline]:
+        """The most important numbers of each model and family, means over its languages or tasks."""
+        return headlines([*self.runs.values()], self.read_answers)
+
+    @cached_property
+    def overviews(self) -> list[Overview]:
+        """All models of each family, and of each of its languages or tasks."""
+        tasks: dict[str, dict[str, str]] = {}
+        for run in self.runs.values():
+            for family in families(run):
+                tasks.setdefault(family.name, {}).update({part: task.task for part, task in family.tasks.items()})
+        of_parts = headlines([*self.runs.values()], self.read_answers, by_language=True)
+        return [*overviews(self.headlines, of_parts, tasks, self.comparison)]
+
+    @cached_property
+    def plots(self) -> list[Plot]:
+        """The plots, in which models stand in the order of their ranks."""
+        order: dict[str, list[str]] = {}
+        for overview in self.overviews:
+            order.setdefault(overview.family, []).extend(row.model for row in overview.rows)
+        return plots_of([*self.runs.values()], order)
+
+    def figures(self, tags: Mapping[str, Tags] | None = None) -> Iterator[dict[str, Any]]:
+        """A row for each headline of a model, over a family and each of its parts: :data:`FIGURE_COLUMNS`, and the tags of
+        any model (label to its tags). What is not known is ``None``, as is a value that is not measurable."""
+        no_tags = dict.fromkeys(name for of_model in (tags or {}).values() for name in of_model)
+        for overview in self.overviews:
+            group = overview.group + 1 if overview.group or overview.elsewhere else None
+            whole = "mean" if overview.languages else overview.family
+            for part, each in {whole: overview, **overview.languages}.items():
+                doubts = {row.model: row.doubts for row in each.rows}
+                for model, metric, filter_name, figure, rank in self._cells(each, overview.group):
+                    name = (
+                        metric.name
+                        if filter_name in ("answer", "tags", "none", "")
+                        else f"{metric.name}, {filter_name}"
+                    )
+                    value = figure.value if is_measurable(figure, metric.unit) else math.nan
+                    run = self.runs[model]
+                    where = model, run.folder.name, run.date, overview.family, group, part, name, metric.heading
+                    known = (number if math.isfinite(number) else None for number in (value, figure.low, figure.high))
+                    row = dict(
+                        zip(FIGURE_COLUMNS, (*where, *known, figure.n or None, rank, doubts[model]), strict=True)
+                    )
+                    yield {**row, **no_tags, **(tags or {}).get(model, {})}
+
+    def _cells(self, overview: Overview, group: int) -> Iterator[tuple[str, Metric, str, Figure, int | None]]:
+        """Model, metric, filter, figure and rank: of the headlines that have a sentence, and of the other columns."""
+        comparison = self.comparison.of_group(group) if self.comparison else None
+        columns = [each for each in comparison.columns if each.name == overview.task] if comparison else []
+        by_metric = {column.metric.name: column for column in columns}
+        tasks = {language: each.task for language, each in overview.languages.items()}
+        for of_metric in overview.metrics:
+            by_metric.pop(of_metric.measured.name, None)
+            column = column_of(of_metric, overview.task, comparison, tasks) if comparison else None
+            ranks = (
+                {comparison.models[run]: rank for run, rank in column.ranks.items()} if comparison and column else {}
+            )
+            for row in of_metric.headlines:
+                yield row.model, row.measured, row.filter, row.figure, ranks.get(row.model)
+        for column in by_metric.values():
+            for run, cell in column.cells.items():
+                yield comparison.models[run] if comparison else "", column.metric, column.filter, cell.figure, cell.rank
+
+    # ------------------------------------------------------------------------------------------------------ renderings
+
+    def to_frame(self, tags: Mapping[str, Tags] | None = None) -> pandas.DataFrame:
+        """The rows of :meth:`figures`."""
+        import pandas
+
+        return pandas.DataFrame(list(self.figures(tags)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures, and the comparison with its verdicts, as a JSON object."""
+        compared = self.comparison.as_json() if self.comparison else {}
+        told = [line for each in verdicts(self.comparison) for line in each.lines] if self.comparison else []
+        return {"figures": [*self.figures()], **compared, "verdicts": told}
+
+    def to_text(self, form: str = "text", pairs: bool = False, notation: Notation = FRACTIONS) -> str:
+        """What ``compare`` prints, in a form of :func:`lm_eval_tasks.results.compare.tables.render`; or why the runs are
+        not compared. Empty of one run."""
+        return render_comparison(self.comparison, form, pairs, notation) if self.comparison else self.why_none
+
+    def to_markdown(self, by: str = "") -> str:
+        """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
+        one is named, differences of several models, and the commands. Everything from the runs is escaped."""
+        parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
+        compared = self.to_text("markdown", notation=PAGE) if self.comparison else escaped_markdown(self.why_none)
+        commands = [command for file in command_files(self.runs) for command in file["commands"]]
+        return render_summary(self.headlines, compared, "\n".join(commands), parts)
+
+    def to_html(
+        self,
+        documents: int | None = PER_TASK,
+        at_most: int | None = BYTES,
+        paper: bool = False,
+        more_plots: Sequence[Plot] = (),
+        by: str = "",
+        **more: Any,
+    ) -> bytes:
+        """The page.
+
+        Args:
+            documents: how many documents to show of each task; ``None`` for all.
+            at_most: limit of the page's bytes, or ``None``. Larger pages show fewer documents of each task, at least one.
+            paper: whether to add a comparison with published figures.
+            more_plots: plots that come before those of the tasks.
+            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`).
+            more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
+        """
+        page = self._page(paper, more_plots) | more
+        page["by"] = sections_by(by, self.runs, self.read_answers) if by else []
+        read = len(self.runs) <= MOST_READ
+        sampled = read_documents(self.runs, self.read_answers) if read else []
+
+        def rendered(number: int | None) -> bytes:
+            """The page with so many documents of each task."""
+            content = {"documents": [task.sample(number) for task in sampled], "per_task": number}
+            return render(page | content).encode("utf-8", "replace")
+
+        html = rendered(documents)
+        if at_most is not None and documents is not None and len(html) > at_most and read:
+            empty = len(rendered(0))
+            number = documents
+            while number > 1 and len(html) > max(at_most, empty):
+                number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
+                html = rendered(number)
+        return html
+
+    def _page(self, paper: bool, more_plots: Sequence[Plot]) -> dict[str, Any]:
+        """The variables of the templates, without its documents."""
+        every, comparison = [*self.runs.values()], self.comparison
+        is_nothing = comparison is not None and not any(each.columns for each in (comparison, *comparison.apart))
+        nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
+        read, plots = len(every) <= MOST_READ, [*more_plots, *self.plots]
+        pictures = {plot.family: plot for plot in plots if plot.family} if len(every) > 1 else {}
+        of_runs = [task for run in every for task in run.tasks.values()]
+        benchmarks = {task.benchmark: title_of(task) for task in of_runs}
+        tasks: dict[str, list[str]] = {}
+        for name, task in (
+            (family.name, task) for run in every for family in families(run) for task in family.tasks.values()
+        ):
+            tasks.setdefault(name, []).append(task.task)
+        return {
+            "only_others": all(task.table is None for task in of_runs),
+            "only_logs": all(task.task == LOGGED for task in of_runs),
+            "only_detectors": all(task.table and task.table.measures_detectors(task.task) for task in of_runs),
+            "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
+            "short": short_names(self.runs),
+            "labels": [*self.runs],
+            "read": read,
+            "doubts": common_doubts(self.headlines),
+            "overviews": self.overviews,
+            "tasks": tasks,
+            "pictures": pictures,
+            "plots": [plot for plot in plots if plot not in pictures.values()],
+            "differences": self._differences,
+            "notes": [*filter(None, [self.why_none or nothing]), *(comparison.notes if comparison else ())],
+            "reservations": reservations(comparison) if comparison else (),
+            "verdicts": verdicts(comparison) if comparison else [],
+            "published": compare_with_published(every) if paper else [],
+            "commands": [*command_files(self.runs)] if read else [],
+            "benchmarks": benchmarks if read else {},
+            "titles": benchmarks,
+            "numbers": {name: [*numbers(self.runs, name)] for name in benchmarks} if read else {},
+            "origins": {name: origins(self.runs, name) for name in benchmarks} if read else {},
+            "links": {},
+            "tags": {},
+            "unreadable": {},
+        }
+
+    @property
+    def _differences(self) -> list[list[Difference]]:
+        """The differences on each headline where only two models can be compared, in the comparison's order."""
+        by_metric: dict[tuple[str, str, str], list[Difference]] = {}
+        for column in self.comparison.columns if self.comparison else ():
+            if column.headline and len(column.tested) == 1:
+                key = column.benchmark, column.metric.name, column.filter
+                by_metric.setdefault(key, []).extend(differences_of(column))
+        return [*by_metric.values()]
+
+
+def write_report(runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, *options: Any, **more: Any) -> Path:
+    """Write the page of some runs to a path, and return the path; arguments as of :meth:`Report.to_html`, errors as of
+    :meth:`Report.of`. An OSError: the page cannot be written."""
+    html = Report.of(runs).to_html(documents, *options, **more)
     with whole_file(path) as partial:
         partial.write_bytes(html)
     return path
 
 
-def markdown_of(runs: Sequence[Run]) -> str:
-    """The summary of some runs in Markdown: headlines with bounds, doubts as notes, differences where there are several
-    models, and the commands. Everything from the runs is escaped."""
-    runs, read_answers = described_runs(runs)
-    compared = ""
-    if difference := differences(runs, read_answers):
-        comparison = difference.comparison
-        compared = (
-            render_comparison(comparison, "markdown", notation=PAGE)
-            if comparison
-            else escaped_markdown(difference.notes[0])
-        )
-    files = command_files(dict(zip(labels(runs), runs, strict=True)))
-    commands = [command for file in files for command in file["commands"]]
-    return render_summary(headlines(runs, read_answers), compared, "\n".join(commands))
-
-
-def render_summary(numbers: Sequence[Headline], compared: str = "", command: str = "") -> str:
-    """The summary of headlines, with what is `compared` as Markdown, and the command that made the runs."""
+def render_summary(numbers: Sequence[Headline], compared: str = "", command: str = "", parts: str = "") -> str:
+    """The summary of headlines, with what is `compared` and `parts` as Markdown, and the command that made the runs."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     models = [*dict.fromkeys(row.model for row in numbers)]
@@ -116,6 +323,7 @@ def render_summary(numbers: Sequence[Headline], compared: str = "", command: str
         arrows=ARROWS,
         undefined=UNDEFINED_TEXT,
         compared=compared.strip(),
+        parts=parts.strip(),
         command=command and code_block(command),
     )
     return text

@@ -9,7 +9,7 @@ not on the order of the files or on chance. Documents where people's marks diffe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -22,7 +22,7 @@ from lm_eval_tasks.results.doubts import derive_signs
 from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 from lm_eval_tasks.runs.answers import digest_of
-from lm_eval_tasks.runs.other_tasks import described_run
+from lm_eval_tasks.runs.kept import read_kept
 
 _TURNS = (
     "differ",
@@ -37,7 +37,7 @@ _TURNS = (
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
 _COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
 _NAMES = (*KINDS,)
-_EXAMPLES = 3
+_EXAMPLES = 5
 _MARKED = 50  # documents that people marked, which are shown beside the others
 _QUESTION = 80  # characters of a question of an example
 
@@ -193,18 +193,19 @@ class DocumentSampler:
 
 
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:
-    """Up to three documents in which a model made something up, from as many of the tasks as possible, English ones first:
+    """Up to five documents in which a model made something up, from as many of the tasks as possible, English ones first:
     id on the page, beginning of the question, and language.
 
-    Documents that another model got right come first. A wrong answer that declines makes nothing up.
+    Documents that another model got right come first, and of flagged answers those with most flagged words. A wrong answer
+    that declines makes nothing up.
     """
     candidates = []
     for order, task in enumerate(documents):
         for number, document in enumerate(task.documents, 1):
             kinds = [answer.kinds for answer in document.answers]
-            made_up = any("hallucinated" in own or ("wrong" in own and "abstained" not in own) for own in kinds)
-            if task.task in tasks and made_up:
-                rank = ("disagree" not in document.kinds, task.language != "en", number, order)
+            flagged = max((answer.share or 0.0 for answer in document.answers), default=0.0)
+            if task.task in tasks and (flagged or any("wrong" in own and "abstained" not in own for own in kinds)):
+                rank = ("disagree" not in document.kinds, task.language != "en", -flagged, number, order)
                 question = " ".join("".join(piece.text for piece in document.question.pieces).split())
                 text = question if len(question) <= _QUESTION else f"{question[:_QUESTION].rstrip()}…"
                 candidates.append((rank, task.task, (f"{task.task}-{number}", text, document.language)))
@@ -227,19 +228,14 @@ def read_task(task: TaskRun) -> Answers:
     return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
 
 
-def caching_reader() -> ReadAnswers:
-    """A cached :func:`read_task`, which keeps some hundred bytes a document."""
+def caching_reader(kept: Path | None = None) -> ReadAnswers:
+    """A cached :func:`read_task`, which keeps some hundred bytes a document; with a folder, on disk, too
+    (:mod:`lm_eval_tasks.runs.kept`)."""
     known: dict[Path | None, Answers] = {}
 
     def read(task: TaskRun) -> Answers:
         if task.samples not in known:
-            known[task.samples] = read_task(task)
+            known[task.samples] = read_kept(kept, task, read_task) if kept else read_task(task)
         return known[task.samples]
 
     return read
-
-
-def described_runs(runs: Iterable[Run]) -> tuple[list[Run], ReadAnswers]:
-    """Runs whose tasks that are in no table of ours are described by their documents, and their :func:`caching_reader`."""
-    read = caching_reader()
-    return [described_run(run, read) for run in runs], read

@@ -17,6 +17,7 @@ from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import FEW, is_measurable, small_n, without_point
 from detector_plugin.detector import RAG
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
@@ -27,7 +28,6 @@ from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
 from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
-from lm_eval_tasks.runs.results_file import mapping
 
 MANY = 3
 """Models from which on a report shows them all on one axis, and pairs of them as matrices."""
@@ -53,7 +53,8 @@ class Family:
     @property
     def parts(self) -> str:
         """What its tasks are, in the plural."""
-        return "tasks" if self.any_task.table is None else "languages"
+        named = any(self.tasks) and not self.any_task.language
+        return "tasks" if named or self.any_task.table is None else "languages"
 
     @property
     def filter(self) -> str:
@@ -98,7 +99,7 @@ def families(run: Run) -> list[Family]:
         by_name.setdefault(task.family, {})[task.part] = task
     listed: list[Family] = []
     for name, tasks in by_name.items():
-        members = {*{**run.groups, **catalogue.groups()}.get(name, ())}
+        members = {*{**run.groups, **catalogue.groups(run.tasks)}.get(name, ())}
         is_whole = bool(members) and members <= {task.task for task in tasks.values()}
         outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
         inside = {language: task for language, task in tasks.items() if language not in outside}
@@ -106,11 +107,6 @@ def families(run: Run) -> list[Family]:
         listed.append(Family(name, inside, len(members), results))
         listed += [Family(task.task, {language: task}) for language, task in outside.items()]
     return listed
-
-
-def language_name(code: str) -> str:
-    """The English name of a language of our benchmarks; for other languages the code."""
-    return catalogue.languages().get(code, code)
 
 
 def title_of(task: TaskRun) -> str:
@@ -134,7 +130,7 @@ _WORDS = 10**9  # assumed size of a calibration, of which only the rates are kno
 
 class Doubt(NamedTuple):
     """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
-    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike`` or ``broken``."""
+    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike``, ``cut`` or ``broken``."""
 
     kind: str
     text: str  # without a full stop
@@ -196,8 +192,10 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_lan
     of each language by itself. `read_answers` is used to find signs of a broken run."""
     labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
     if by_language:
-        tasks = [(name, task) for name, family in labelled for task in family.tasks.values() if task.language]
-        labelled = [(name, Family(task.task, {task.language: task})) for name, task in tasks]
+        tasks = [
+            (name, task) for name, family in labelled for task in family.tasks.values() if task.table and task.part
+        ]
+        labelled = [(name, Family(task.task, {task.part: task})) for name, task in tasks]
     unmarked = {family.name for _, family in labelled if math.isnan(family.mean(MARKED).value)}
     compared = unmarked if len(runs) > 1 else set()
     listed = [
@@ -289,8 +287,11 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if mean.n:
         shares = [share for figure in figures.values() for share in figure.strata or [(figure.value, figure.n, 1.0)]]
         right = sum(round(share * n) for share, n, _ in shares if not math.isnan(share))
+        is_count = metric.is_share and as_text(right / mean.n, metric.unit) == as_text(mean.value, metric.unit)
         counted = re.sub(r"s\b", "", metric.counted, count=1) if mean.n == 1 and not metric.is_share else metric.counted
-        details.append(f"{f'{right} of ' if metric.is_share else ''}{mean.n} {counted}")
+        defined_in = sum(not math.isnan(figure.value) for figure in figures.values())
+        together = f" of all {family.parts} together" if is_count and defined_in > 1 else ""
+        details.append(f"{f'{right} of ' if is_count else ''}{mean.n} {counted}{together}")
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
         details.append(f"95 % bounds {interval}")
@@ -300,16 +301,16 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
             f"{marks['draws']} draws, which with the detector's reading are as good as {worth:.0f} without it"
         )
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
-    if len(figures) > 1 and family.parts == "tasks":
+    if len(figures) > 1 and family.any_task.table is None:
         details.append(f"over the {len(figures)} tasks of the group")
     elif len(figures) > 1 and family.is_whole and not undefined:
-        details.append(f"mean over all {len(figures)} languages")
+        details.append(f"mean over all {len(figures)} {family.parts}")
     elif len(figures) > 1:
         defined = [language for language in figures if language not in undefined]
         of_group = f" of {family.languages}" if family.languages else ""
         names = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
         without = f", undefined in {', '.join(undefined)}" if undefined else ""
-        details.append(f"mean over {len(defined)}{of_group} languages{names}{without}")
+        details.append(f"mean over {len(defined)}{of_group} {family.parts}{names}{without}")
     text = "; ".join(details)
     others = {name: family.any_task.metric(name) for name in metrics_in_sentence(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
@@ -385,8 +386,7 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) 
 
 
 def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Figure) -> Findings:
-    calibration = task.provenance.get("calibration")
-    recorded: Mapping[str, Any] = calibration if isinstance(calibration, Mapping) else {}
+    recorded = mapping(task.provenance.get("calibration"))
     kind = str(recorded.get("annotations") or "")
     if kind and kind not in ("real", RAG):
         rests_on = KINDS_OF_CALIBRATION.get(kind, kind)

@@ -374,6 +374,11 @@ class NomiraclReader(TaskReader):
     def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
         return f"{'A' if doc.get('subset') == 'relevant' else 'No'} passage answers the question"
 
+    def _question(self, answer: Answer) -> str:
+        """The question without the quotes that its file, which was made as CSV, has: ``"Who wrote ""Emma""?"``."""
+        text = super()._question(answer)
+        return text[1:-1].replace('""', '"') if re.fullmatch(r'".*"".*"', text, re.DOTALL) else text
+
 
 class ClapnqReader(TaskReader):
     """Documents of CLAPnq: a question, the passages of the prompt, and answers that people wrote."""

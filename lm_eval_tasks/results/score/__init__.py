@@ -13,7 +13,7 @@ import functools
 import logging
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.data.atomic import locked_folder, move_whole
-from lm_eval_tasks.data.provenance import COMMAND_LINE, of_scored
+from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored
 from lm_eval_tasks.data.samples import read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
@@ -32,7 +32,6 @@ from lm_eval_tasks.models.answering import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.marks.draw import TaskAnswers
 from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
-from lm_eval_tasks.results.marks.ratings import KINDS, join_ratings, judged_answers
 from lm_eval_tasks.results.score.labels import score_labels
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
@@ -71,8 +70,7 @@ def score(
             Default: beside the samples.
         workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
-            ``marked_rate``; ratings and preferences for the same metrics of ``clapnq_judge`` and ``clapnq_judge_pairs``;
-            labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
+            ``marked_rate``; labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
         complete_to: count only the first draws of marks, so many.
 
     Returns:
@@ -100,30 +98,22 @@ def score(
     if "labels" in kinds:
         if len(kinds) > 1:
             raise UsageError(
-                f"labels change results that are finished: score with people's {', '.join(sorted(kinds - {'labels'}))} "
-                f"first, and what that writes with the labels"
+                "labels change results that are finished: score with people's spans first, and what that writes with the "
+                "labels"
             )
         return score_labels(samples, read, output, complete_to)
     chosen = {
-        folder: {task: path for task, path in files.items() if _is_scored(task, kinds)}
-        for folder, files in samples.items()
+        folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
     }
     folders = {folder: files for folder, files in chosen.items() if files}
-    others = ", ".join(sorted({task for files in samples.values() for task in files if not _is_scored(task, kinds)}))
-    if not folders and kinds and "spans" not in kinds:
-        judges = " or ".join(sorted(task for task, kind in KINDS.items() if kind in kinds))
-        raise MissingSource(
-            f"{path.resolve()}: samples of {others}; people's {' and '.join(sorted(kinds))} are joined with a judge's: let "
-            f"one judge the answers (lm_eval --tasks {judges} --metadata '{{\"samples\": ...}}' --log_samples), and score "
-            f"its run"
-        )
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
     if not folders:
         raise MissingSource(
             f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
             f"a detector tags"
         )
     if others:
-        log.info("passed over, as %s: %s", "no mark is of them" if kinds else "no detector tags their answers", others)
+        log.info("passed over, as no detector tags their answers: %s", others)
     joined = {
         folder: {
             task: of_task
@@ -134,12 +124,9 @@ def score(
     }
     if read and not any(joined.values()):
         raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
-    used = {KINDS.get(task, "spans") for tasks in joined.values() for task in tasks}
-    if unused := kinds - used:
-        log.warning("marks passed over, as no run here is scored with them: %s", ", ".join(sorted(unused)))
     written = []
     below = {folder: folder.name for folder in folders}
-    if len({*below.values()}) < len(folders):  # of one model, such as a judge of several
+    if len({*below.values()}) < len(folders):  # of one model
         above = os.path.commonpath(folders)
         below = {folder: str(folder.relative_to(above)) for folder in folders}
     for folder, files in folders.items():
@@ -147,9 +134,7 @@ def score(
         target.mkdir(parents=True, exist_ok=True)
         source = next(iter(files.values()))
         place = str(source if len(files) == 1 else source.parent)
-        work = Work(
-            files, {**metadata, "samples": place, **({"judged": place} if KINDS.keys() & files else {})}, target
-        )
+        work = Work(files, {**metadata, "samples": place}, target)
         if LOGGED in files:
             from lm_eval_tasks.results.logs import rate_by_marks
 
@@ -167,16 +152,8 @@ def score(
     return written
 
 
-def _is_scored(task: str, kinds: Collection[str]) -> bool:
-    """Whether a task is scored with marks of these kinds: a judge's only with its own; one whose answers a detector tags
-    with marks of spans, or without marks."""
-    return KINDS.get(task) in kinds or (is_tagged(task) and (not kinds or "spans" in kinds))
-
-
 def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | None) -> MarksOfTask:
     """The marks of a task's samples."""
-    if task in KINDS:
-        return join_ratings(marks, task, judged_answers(samples, task), complete_to)
     if not any(mark.task == task and mark.kind == "spans" for mark in marks):
         return MarksOfTask({}, {})
     (run,) = read_runs([samples])
@@ -244,8 +221,9 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         earlier_config = earlier.get("configs", {}).get(task, {})
         metadata = config["metadata"]
         metadata["provenance"] = of_scored(metadata["provenance"], earlier_config, settings.get("model_args"))
-        if typed := metadata_of(earlier_config, COMMAND_LINE):
-            metadata[COMMAND_LINE] = typed
+        for key in (COMMAND_LINE, CUT):
+            if recorded := metadata_of(earlier_config, key):
+                metadata[key] = recorded
         for key in ("generation_kwargs", "num_fewshot", "test_split"):  # the answers were made with these
             if earlier_config.get(key) is not None:
                 config[key] = earlier_config[key]

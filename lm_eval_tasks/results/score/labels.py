@@ -110,6 +110,7 @@ def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: M
         table[f"{metric.name}_stderr,{filter_name}"] = figure.standard_error
         results["higher_is_better"].setdefault(name, {})[metric.name] = metric.higher_is_better
     texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
-    log.info("%s: by people's labels of %d answers: %s", name, basis["answers"], "; ".join(texts))
+    counts = "these figures count, the others are the parser's"
+    log.info("%s: by people's labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))
     message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
     log_kappa(name, basis["kappa"], message, "what an answer says is not one thing to them")

@@ -24,7 +24,7 @@ from tests.development.lexical import held_out, training
 
 log = logging.getLogger(__name__)
 
-DATA = ("mfava-gold", "mfava-silver", "mushroom-page", "mushroom-context")
+DATA = ("mfava-gold", "mfava-silver", "mushroom")
 """Collections that the detector learns from."""
 
 NOTE = (

@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
-    parser.add_argument("--data", help="collections, as mushroom-page,mushroom-context (default: what the tasks read)")
+    parser.add_argument("--data", help="collections, as mushroom,mfava-gold (default: what the tasks read)")
     parser.add_argument("--plot", type=Path, help="draw the reliability of the probabilities (.svg, .png)")
     options = parser.parse_args(arguments)
     documents = labelled_answers(options.mirror, options.data and options.data.split(","))

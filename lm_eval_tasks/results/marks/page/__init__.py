@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
+from custom_metrics.usage.secrets import masked
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
 from lm_eval_tasks.detection.marked_labels import LABELS
-from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, reference_of
+from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, language_of, reference_of
 from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
 from lm_eval_tasks.results.report.readers import tagged_answer
 from lm_eval_tasks.runs import Answer
@@ -36,35 +37,8 @@ _ESCAPED = re.compile(
 _INLINE = re.compile(r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
 
-# The questions of CLAPnq's human evaluation (Rosenthal et al. 2025, section 5), with a sentence for each value.
-_ASPECTS = [
-    {
-        "name": "faithfulness",
-        "question": "Is the answer faithful to the reference?",
-        "values": [
-            "No: most of it is not in the reference, or contradicts it.",
-            "Rather not: something important is not borne out.",
-            "Rather yes: only details are not borne out.",
-            "Yes: the reference bears out all that it says.",
-        ],
-    },
-    {
-        "name": "appropriateness",
-        "question": "Is the answer appropriate: useful, concise and complete?",
-        "values": [
-            "No: it does not answer the question.",
-            "Rather not: important parts are missing, or hard to find in it.",
-            "Rather yes: a detail is missing, or it is too long.",
-            "Yes: it says what was asked, all of it, and no more.",
-        ],
-    },
-]
-
-
 _NAMES = {  # kind to the things to do, and the beginning of the saved file's name
     "spans": ("answers to mark", "marks"),
-    "ratings": ("answers to rate", "ratings"),
-    "preferences": ("pairs to compare", "preferences"),
     "labels": ("answers to label", "labels"),
 }
 
@@ -81,7 +55,7 @@ def page_content(
 
     Args:
         runs: of one task, from which answers were drawn.
-        kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`; preferences are of two runs.
+        kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`.
         categories: whether parts are marked with mFAVA's categories.
         suggest: whether the detector's spans are in the page, and shown first.
         instructions: Markdown's headings, lists, paragraphs and bold; empty for ours.
@@ -119,15 +93,10 @@ def _items(
         shuffled = np.random.default_rng([drawn.seed, number]).permutation(len(runs)).tolist()
         shown = [(runs[at], answers[at], places[at][name]) for at in shuffled]
         line = _line(shown[0][1], name, runs[0], drawn, kind)
-        if kind == "preferences":
-            texts = [run.texts[place] for run, _, place in shown]
-            models, digests = ([getattr(run, field) for run, _, _ in shown] for field in ("model", "digest"))
-            yield {"line": {**line, "answers": texts, "models": models, "runs": digests}, "suggested": []}
-            continue
         for run, answer, place in shown:
-            if kind in ("ratings", "labels") or run.words[place]:  # an answer without words has nothing to mark
+            if kind == "labels" or run.words[place]:  # an answer without words has nothing to mark
                 yield {
-                    "line": {**line, "answer": run.texts[place], "model": run.model, "run": run.digest},
+                    "line": {**line, "answer": masked(run.texts[place]), "model": run.model, "run": run.digest},
                     "suggested": _suggested(answer, categories) if suggest else [],
                 }
 
@@ -139,9 +108,9 @@ def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -
         "id": name,
         "task": run.task,
         "kind": kind,
-        "language": str(doc.get("language") or run.language),
-        "question": str(doc.get("query") or doc.get("question") or ""),
-        "reference": reference_of(answer),
+        "language": language_of(answer, run.language),
+        "question": masked(str(doc.get("query") or doc.get("question") or "")),
+        "reference": masked(reference_of(answer)),
         "article": str(doc["article"]) if "article" in doc else None,
         "annotations": RAG if run.task.startswith("clapnq_") else REAL,
         **drawn.fields(name),
@@ -166,14 +135,13 @@ def _texts() -> dict[str, dict[str, str]]:
     return texts
 
 
-def marking_page(content: Mapping[str, Any], is_served: bool = False) -> str:
-    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing. One
-    that `is_served` has what was ``saved``, and sends marks to its server (:mod:`lm_eval_tasks.results.marks.serving`)."""
+def marking_page(content: Mapping[str, Any]) -> str:
+    """The HTML of a page to mark answers on, with a content of :func:`page_content`. It loads nothing."""
     from markupsafe import Markup, escape
 
-    kind, aspects = content["kind"], _ASPECTS if content["kind"] == "ratings" else []
-    written = json.dumps({**content, "aspects": aspects}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    environment = environment_of(__name__, "marking", cleaned, "; connect-src 'self'" if is_served else "")
+    kind = content["kind"]
+    written = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    environment = environment_of(__name__, "marking", cleaned)
     environment.filters["inline"] = lambda text: Markup(_INLINE.sub(_element, str(escape(cleaned(text)))))  # noqa: S704
     language = content["language"] if kind in _texts().get(content["language"], ()) else "en"
     texts, own = _texts()[language], content["instructions"].strip()
@@ -182,15 +150,14 @@ def marking_page(content: Mapping[str, Any], is_served: bool = False) -> str:
         kind=kind,
         title=content["title"],
         categories=content["categories"],
-        aspects=aspects,
         labels=LABELS,
         language=language,
         direction=direction(language),
         instructions_title=texts["title"],
+        note=texts.get("note", ""),  # of a translation that no native speaker has reviewed
         is_own=bool(own),
-        is_served=is_served,
         instructions=[*_blocks(own or texts[kind])],
-        by_hand=[*_blocks(texts[{"spans": "hand", "labels": "labelling"}.get(kind, "reading")])],
+        by_hand=[*_blocks(texts["hand" if kind == "spans" else "labelling"])],
     )
     return html
 

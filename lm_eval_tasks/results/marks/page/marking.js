@@ -1,4 +1,4 @@
-// Marks what is made up in answers, rates or labels them, or prefers one of two. Texts of answers, questions and references are only ever
+// Marks what is made up in answers, or labels them. Texts of answers, questions and references are only ever
 // written by textContent, and an answer's element holds its characters and nothing else: offsets are counted there.
 //
 // Offsets on the page count UTF-16 units, as the browser does. Those in `spans`, kept and saved, count code points.
@@ -7,8 +7,7 @@
   const id = (name) => document.getElementById(name);
   const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
   const content = JSON.parse(id("content").textContent);
-  const { kind, categories, aspects, saved } = content; // saved: by `mark --serve`, of each annotator; else undefined
-  const noun = kind === "preferences" ? "pair" : "answer";
+  const { kind, categories } = content;
   const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
   function made(tag, properties, ...children) {
@@ -78,15 +77,14 @@
   // --------------------------------------------------------------------------------------------------------- state
   const first = content.items[0].line;
   const drawOf = (line) => JSON.stringify([line.task, line.kind, line.draw?.seed, line.draw?.runs]);
-  const keyOf = (line) => JSON.stringify([line.id, line.run ?? line.runs]);
+  const keyOf = (line) => JSON.stringify([line.id, line.run]);
   const address = (...parts) => JSON.stringify(["lm-eval-grounded mark", drawOf(first), ...parts]);
-  const untouched = { changed: 0, done: false, suggested: content.suggest, spans: [], cannot_tell: false, ratings: {}, note: "", seconds: 0 };
-  const fresh = (item) => ({ ...untouched, spans: item.suggested, ratings: {} });
+  const untouched = { changed: 0, done: false, suggested: content.suggest, spans: [], cannot_tell: false, note: "", seconds: 0 };
+  const fresh = (item) => ({ ...untouched, spans: item.suggested });
 
-  const nameOf = (item) => `${noun[0].toUpperCase()}${noun.slice(1)} ${items.indexOf(item) + 1}`;
+  const nameOf = (item) => `Answer ${items.indexOf(item) + 1}`;
   const items = content.items.map(({ line, suggested }) => {
-    const texts = line.answers ?? [line.answer];
-    const item = { line, texts, key: keyOf(line), characters: Array.from(texts[0]) };
+    const item = { line, key: keyOf(line), characters: Array.from(line.answer) };
     item.suggested = suggested.reduce((spans, span) => withMark(item, spans, ...span), []);
     return Object.assign(item, { state: fresh(item) });
   });
@@ -99,7 +97,7 @@
     const isSpan = ([start, end, category]) =>
       Number.isInteger(start) && Number.isInteger(end) && 0 <= start && start < end && end <= item.characters.length && typeof category === "string";
     return (
-      Number.isFinite(state?.changed) && Number.isFinite(state.seconds) && typeof state.note === "string" && state.ratings instanceof Object &&
+      Number.isFinite(state?.changed) && Number.isFinite(state.seconds) && typeof state.note === "string" &&
       Array.isArray(state.spans) && state.spans.every((span) => Array.isArray(span) && isSpan(span))
     );
   }
@@ -136,11 +134,11 @@
     }
     try {
       localStorage.setItem(address(...place), text);
-      if (!saved) warn("");
+      warn("");
       return true;
     } catch (error) {
       const reason = /quota/i.test(error.name) ? "This browser has no room left to keep your work" : "This browser lets the page keep nothing";
-      if (!saved) warn(`${reason}. You can go on, but save the file before you close the page, or your work is lost.`);
+      warn(`${reason}. You can go on, but save the file before you close the page, or your work is lost.`);
       return false;
     }
   }
@@ -170,7 +168,6 @@
       unkept.add(item);
     }
     keepAll();
-    send();
   }
 
   function undo() {
@@ -480,7 +477,7 @@
   function openItem(item) {
     const { line } = item;
     panes = all(".answer").map((element, place) => {
-      const text = item.texts[place];
+      const text = item.line.answer;
       Object.assign(element, { lang: line.language ?? "", dir: directionOf(text) });
       return {
         element,
@@ -584,10 +581,6 @@
       id("unknown").setAttribute("aria-pressed", state.cannot_tell);
     }
     for (const button of all("[data-label]")) button.setAttribute("aria-pressed", state.label === button.dataset.label);
-    const chosen = aspects.map(({ name }, place) => [`aspect-${place}`, state.ratings[name]]);
-    if (kind === "preferences") chosen.push(["preferred", state.preferred]);
-    for (const [group, value] of chosen)
-      for (const radio of id("choices").elements[group]) radio.checked = value !== undefined && radio.value === String(value ?? "");
   }
 
   function renderStatus() {
@@ -604,9 +597,9 @@
 
   function renderEnd() {
     const open = items.filter((item) => !item.state.done);
-    id("end-title").textContent = open.length ? `${count(open.length, noun)} still open` : "Everything is done";
+    id("end-title").textContent = open.length ? `${count(open.length, "answer")} still open` : "Everything is done";
     const before = open.length ? "Go to them, or save what is done and go on later." : "Thank you!";
-    id("end-text").textContent = saved ? "What is done is saved." : `${before} Save the file and send it to whoever sent you this page.`;
+    id("end-text").textContent = `${before} Save the file and send it to whoever sent you this page.`;
     id("left").replaceChildren(
       ...open.map((item) => {
         const button = made("button", { type: "button", textContent: nameOf(item) });
@@ -620,9 +613,7 @@
   // ---------------------------------------------------------------------------------------------------- what is done
   function next() {
     const { state } = current;
-    const isRated = aspects.every(({ name }) => name in state.ratings);
-    const isComplete = { spans: state.spans.length > 0, ratings: isRated, preferences: "preferred" in state, labels: false };
-    if (isComplete[kind] && !state.done) decide({});
+    if (kind === "spans" && state.spans.length && !state.done) decide({});
     else step(1);
   }
 
@@ -747,12 +738,7 @@
   });
   id("choices").addEventListener("submit", (event) => event.preventDefault());
   id("choices").addEventListener("change", ({ target }) => {
-    const value = /^\d$/.test(target.value) ? Number(target.value) : target.value || null;
-    if (target.name === "preferred") change([current], (state) => Object.assign(state, { preferred: value }));
-    else if (target.name.startsWith("aspect-")) {
-      const { name } = aspects[target.name.slice(7)];
-      change([current], (state) => Object.assign(state.ratings, { [name]: value }));
-    } else if (target.id === "note") isNoting = false;
+    if (target.id === "note") isNoting = false;
     else return target.id === "whole" && keep(target.checked, "whole words");
     render();
   });
@@ -765,18 +751,11 @@
   // --------------------------------------------------------------------------------------------------------- files
   let isSaved = true;
 
-  // The first line of a file has the order of the draw, and its thresholds.
+  // The first line of a file has the order of the draw, its thresholds, and their digest.
   function lineOf({ line, state }, place) {
-    const { spans, cannot_tell, preferred, ratings, label, note, suggested } = state;
-    const rated = Object.fromEntries(aspects.map(({ name }) => [name, ratings[name]]));
-    const judgement = {
-      spans: { spans: cannot_tell ? null : spans, cannot_tell },
-      ratings: { ratings: rated, cannot_tell: Object.values(rated).every((value) => value === null) },
-      preferences: { preferred, cannot_tell: preferred === null },
-      labels: { label },
-    }[kind];
-    const { order, thresholds } = (!place && first.draw) || {};
-    const draw = { ...line.draw, order, thresholds };
+    const { spans, cannot_tell, label, note, suggested } = state;
+    const judgement = kind === "spans" ? { spans: cannot_tell ? null : spans, cannot_tell } : { label };
+    const draw = place ? line.draw : first.draw;
     const judged = { ...line, draw, annotator, ...judgement, note, seconds: Math.round(state.seconds * 10) / 10, suggested };
     return `${JSON.stringify(judged).replace(/[\u0085\u2028\u2029]/g, (end) => `\\u${end.charCodeAt(0).toString(16).padStart(4, "0")}`)}\n`;
   }
@@ -784,51 +763,6 @@
   function fileOf(person) {
     const name = person.normalize("NFC").replace(/[^\p{L}\p{M}\p{N}-]+/gu, "_").replace(/^_+|_+$/g, "").slice(0, 60);
     return `${content.file}_${name || "annotator"}.jsonl`;
-  }
-
-  // Sends all that is done to the server, if there is one: one file after another, and the latest state last.
-  let isBehind = false;
-  let isSending = false;
-  const versions = Object.fromEntries(Object.entries(saved ?? {}).map(([name, { version }]) => [name, version]));
-  async function send() {
-    isBehind = true;
-    if (!saved || isSending) return;
-    isSending = true;
-    while (isBehind) {
-      isBehind = false;
-      try {
-        await put(annotator, items.filter((item) => item.state.done).map(lineOf));
-        isSaved = !isBehind;
-        warn("");
-      } catch (error) {
-        warn(`Your work is not saved (${error.message}). Save the file before you close the page.`);
-      }
-    }
-    isSending = false;
-  }
-
-  async function put(name, lines) {
-    const version = kept(name, "version") ?? versions[name] ?? ""; // another tab of this browser may have saved since
-    const reply = await fetch(encodeURIComponent(fileOf(name)), { method: "PUT", headers: { "If-Match": version }, body: lines.join("") });
-    const text = await reply.text();
-    if (!reply.ok) throw Error(text);
-    versions[name] = text;
-    keep(text, name, "version");
-  }
-
-  // Takes from the folder what nothing was done to in this browser. Where a line does not fit, nothing will be saved over it.
-  function takeSaved() {
-    const { lines, version } = saved?.[annotator] ?? { lines: [], version: "" };
-    try {
-      for (const line of lines) {
-        const { item, state } = judgementOf(JSON.stringify(line));
-        if (!item.state.changed) item.state = { ...state, changed: 1 };
-      }
-      if (saved) keep(version, annotator, "version");
-    } catch (error) {
-      warn(`The saved file ${error.message}.`);
-      versions[annotator] = "";
-    }
   }
 
   function save() {
@@ -841,9 +775,9 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     isSaved = true;
     const skipped = items.slice(0, items.indexOf(done.at(-1))).filter((item) => !item.state.done);
-    const names = skipped.length > 9 ? count(skipped.length, noun) : skipped.map(nameOf).join(", ");
+    const names = skipped.length > 9 ? count(skipped.length, "answer") : skipped.map(nameOf).join(", ");
     const plea = names && ` Skipped so far: ${names}. Please do them, too.`;
-    say(`${count(done.length, noun)} saved as ${link.download}, among your downloads.${plea}`);
+    say(`${count(done.length, "answer")} saved as ${link.download}, among your downloads.${plea}`);
   }
 
   // The answer and the state that a line of a saved file is of. Throws why it cannot be taken.
@@ -860,19 +794,16 @@
     const item = items.find(({ key }) => key === keyOf(line));
     if (!item) throw Error(`is of an answer that is not on this page (${line.id})`);
     const isOther = (name) => JSON.stringify(line[name]) !== JSON.stringify(item.line[name]);
-    const other = ["question", "reference", "answer", "answers"].find(isOther);
+    const other = ["question", "reference", "answer"].find(isOther);
     if (other) throw Error(`has another ${other} for ${line.id} than this page`);
     if (typeof line.annotator !== "string" || !line.annotator) throw Error("names no annotator");
     if (annotator && line.annotator !== annotator) throw Error(`is by ${line.annotator}, and you are ${annotator}; change your name to go on with it`);
-    const { spans, ratings, note = "", seconds = 0 } = line;
-    const state = { ...untouched, done: true, spans: spans ?? [], ratings: ratings ?? {}, note, seconds };
+    const { spans, note = "", seconds = 0 } = line;
+    const state = { ...untouched, done: true, spans: spans ?? [], note, seconds };
     Object.assign(state, { suggested: line.suggested === true, cannot_tell: line.cannot_tell === true });
-    if (kind === "preferences") state.preferred = line.preferred;
     if (kind === "labels") state.label = line.label;
     const isJudged = {
       spans: state.cannot_tell || Array.isArray(line.spans),
-      ratings: aspects.every(({ name }) => [1, 2, 3, 4, null].includes(state.ratings[name])),
-      preferences: [0, 1, "tie", null].includes(line.preferred),
       labels: all("[data-label]").some((button) => button.dataset.label === line.label),
     }[kind];
     if (!isJudged || !isState(state, item)) throw Error("is damaged: its marks do not fit its answer");
@@ -908,7 +839,7 @@
     const more = refused.length > 3 ? `, and ${refused.length - 3} more` : "";
     const undone = replaced ? `, of which ${replaced} had been done here (Undo brings them back)` : "";
     const left = refused.length ? ` Not taken: ${refused.slice(0, 3).join("; ")}${more}.` : "";
-    say(`${count(states.size, noun)} restored${undone}.${left}`);
+    say(`${count(states.size, "answer")} restored${undone}.${left}`);
   }
 
   onClick("save", save);
@@ -934,15 +865,12 @@
   // Goes on as this person. What another person did stays in the browser, under that name.
   function begin(name, isCorrected = false) {
     keepAll();
-    if (isCorrected && saved && name !== annotator) put(annotator, []).catch((error) => warn(error.message)); // the file of the old name
     annotator = name;
     for (const item of items) {
       if (!isCorrected) item.state = fresh(item);
       refresh(item);
       if (isCorrected || item.state.changed) unkept.add(item); // where only the tab has kept it
     }
-    takeSaved();
-    if (isCorrected) send();
     if (!isCorrected) steps = [];
     renderUndo();
     keepAll();
@@ -985,14 +913,14 @@
     keepAll();
   });
   addEventListener("beforeunload", (event) => {
-    if ((saved || unkept.size) && !isSaved) event.preventDefault();
+    if (unkept.size && !isSaved) event.preventDefault();
   });
 
   if (kind === "spans") {
     id("whole").checked = kept("whole words") !== false;
     if (categories.length) id("choices").elements.category[0].checked = true;
   }
-  const person = kept() ?? Object.keys(saved ?? {}).at(-1);
+  const person = kept();
   if (person) begin(person);
   else askName();
 })();

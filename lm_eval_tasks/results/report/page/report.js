@@ -163,6 +163,17 @@
   reveal();
 
   // --------------------------------------------------------------------------------------------------- tables
+  const rowsFilter = document.querySelector(".rows-filter");
+  if (rowsFilter) {
+    rowsFilter.hidden = false;
+    rowsFilter.querySelector("input").addEventListener("input", (event) => {
+      const wanted = folded(event.target.value.trim());
+      const rows = all(".dots tbody tr, .ranking tbody tr");
+      for (const row of rows) row.hidden = !folded(row.querySelector("th").textContent).includes(wanted);
+      rowsFilter.querySelector("[role=status]").textContent = wanted ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
+    });
+  }
+
   function key(row, column) {
     const cell = row.cells[column];
     return cell.dataset.sort ? Number(cell.dataset.sort) : (cell.dataset.sort ?? cell.textContent);

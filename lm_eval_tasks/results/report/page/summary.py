@@ -1,8 +1,8 @@
-"""What a page says of models: their numbers by family and metric, with the doubts that many of them share; the differences
-between them; and every number, with what it was measured on.
+"""What a page says of models: their numbers by family and metric, with the doubts that many of them share; and every
+number, with what it was measured on.
 
 Each family and language has an :class:`Overview`: all models on one axis, the best model, the models that show no
-difference to it, the models whose answers are doubtful, and the best model by what a made-up answer costs.
+difference to it, and the best model by what a made-up answer costs.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.data.sources import MissingSource
+from custom_metrics.statistics.units import without_point
+from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Costs, place_of
-from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs
-from lm_eval_tasks.results.compare.tables import deciding, matrices
-from lm_eval_tasks.results.formats import PAGE, Section
-from lm_eval_tasks.results.report.headlines import MANY, Doubt, Headline, language_name
-from lm_eval_tasks.runs import Answers, Run, TaskRun
-from lm_eval_tasks.runs.run import recorded_settings
+from lm_eval_tasks.results.board import Column, Costs, place_of
+from lm_eval_tasks.results.compare import Comparison
+from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
+from lm_eval_tasks.results.report.drawing import on_axis
+from lm_eval_tasks.results.report.headlines import Doubt, Headline
+from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.run import recorded_settings, signature_of
 
-_SEVERE = ("alike", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
+_SEVERE = ("incomplete", "alike", "cut", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
 
 _SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
@@ -55,15 +57,10 @@ class MetricSummary(NamedTuple):
             return math.ceil(10 * largest) / 10 or 1.0
         return max(largest, _SCALES.get(self.measured.unit, 1.0))
 
-    def interval(self, headline: Headline) -> tuple[float, float | None, float] | None:
-        """Lower bound, value and upper bound on a scale of 0 to 100, to be drawn; without bounds, the value three times.
-        The value is ``None`` if it is not measurable; the result is ``None`` if it is undefined."""
-        value, low, high = headline.figure[:3]
-        if math.isnan(value):
-            return None
-        places = (100 * (value if math.isnan(number) else number) / self.top for number in (low, value, high))
-        low, value, high = (round(max(0.0, min(100.0, position)), 2) for position in places)
-        return low, value if headline.is_measurable else None, high
+    def drawn(self, look: int, headline: Headline) -> list[tuple[int, float, float | None, float]]:
+        """What is drawn of a number in a model's look, as in :meth:`lm_eval_tasks.results.report.drawing.Panel.drawn`."""
+        places = on_axis(without_point(headline.figure, self.measured.unit), 0.0, self.top)
+        return [(look, *places)] if places else []
 
 
 class Row(NamedTuple):
@@ -80,6 +77,7 @@ class Overview(NamedTuple):
     error, if there is one. What is traded against each other follows, and another headline."""
 
     family: str
+    task: str  # the group whose mean is shown, or the task
     benchmark: str  # its title
     question: str  # that it answers
     doubts: list[Doubt]  # about all of its numbers
@@ -87,10 +85,14 @@ class Overview(NamedTuple):
     shown: list[MetricSummary]
     rows: list[Row]
     best: Row | None  # the first row, if it was compared with others
-    beaten: int  # number of models that the best one is significantly better than
     equals: list[str]  # models that show no difference to it
     costs: Costs | None
-    languages: Mapping[str, Overview] = {}  # of a family of several, by code
+    verdict: Verdict | None  # the same as everywhere
+    languages: Mapping[str, Overview] = {}  # of a family of several, by code; or its tasks, by name
+    parts: str = ""  # what these are
+    group: int = 0  # the number of the group of models, which were asked the same: those of the first are the full runs
+    apart: str = ""  # what sets a further group apart
+    elsewhere: int = 0  # number of models in further groups
 
     @property
     def main_doubts(self) -> list[Doubt]:
@@ -111,47 +113,81 @@ def overviews(
     tasks: Mapping[str, Mapping[str, str]],
     comparison: Comparison | None,
 ) -> Iterator[Overview]:
-    """The overviews of families, from the headlines of families and of their tasks, in their order. `tasks` maps family to
-    language to task."""
+    """The overviews of families, from the headlines of families and of their tasks, in their order; those of models that
+    were asked something else come last. `tasks` maps family to language to task."""
     by_task = {task: [*rows] for task, rows in groupby(languages, key=lambda row: row.family)}
-    of_every = common_doubts(families), common_doubts(languages)
-    for family, rows in groupby(families, key=lambda row: row.family):
+    of_every, later = (common_doubts(families), common_doubts(languages)), []
+    for family, of_family in groupby(families, key=lambda row: row.family):
         members = tasks[family]
         compared = family if len(members) > 1 else next(iter(members.values()))
         ordered = sorted(members.items(), key=lambda member: language_name(member[0])) if len(members) > 1 else ()
-        inner = {
-            code: _overview(by_task[task], of_every[1], task, comparison) for code, task in ordered if task in by_task
-        }
-        yield _overview([*rows], of_every[0], compared, comparison)._replace(languages=inner)
+        groups: dict[tuple[int, str], list[Headline]] = {}
+        for row in of_family:
+            group = comparison.group_of(row.model, members.values()) if comparison else (0, "")
+            groups.setdefault((group[0], group[1] if group[0] else ""), []).append(row)
+        for (number, why), rows in sorted(groups.items(), key=lambda group: group[0][0]):
+            models = {row.model for row in rows}
+            compares = comparison and comparison.of_group(number)
+            inner = {
+                code: _overview(own, of_every[1], task, compares)
+                for code, task in ordered
+                if (own := [row for row in by_task.get(task, ()) if row.model in models])
+            }
+            overview = _overview(rows, of_every[0], compared, compares, members)._replace(
+                languages=inner, parts=rows[0].parts, group=number, apart=why
+            )
+            if number:
+                later.append(overview)
+            else:
+                others = [row.model for (other, _), rows in groups.items() if other for row in rows]
+                yield overview._replace(elsewhere=len({*others}))
+    yield from later
+
+
+def column_of(metric: MetricSummary, compared: str, comparison: Comparison, tasks: Mapping[str, str]) -> Column | None:
+    """The column of a group or task. A group without one whose numbers are all of one task, such as the language with
+    people's marks, has that task's; `tasks` are the group's, by language."""
+    column = comparison.column(metric.measured.name, compared)
+    by_language = (each.languages.items() for each in metric.headlines)
+    defined = {code for figures in by_language for code, figure in figures if not math.isnan(figure.value)}
+    if column is None and len(defined) == 1:
+        return comparison.column(metric.measured.name, tasks.get(defined.pop(), ""))
+    return column
 
 
 def _overview(
-    numbers: Sequence[Headline], everywhere: Sequence[Doubt], compared: str, comparison: Comparison | None
+    numbers: Sequence[Headline],
+    everywhere: Sequence[Doubt],
+    compared: str,
+    comparison: Comparison | None,
+    tasks: Mapping[str, str] = MappingProxyType({}),
 ) -> Overview:
     """The overview of a family's headlines, with the column of the group or task that is `compared`. The doubts of a model
-    are those that not all numbers of the page or of the family share."""
+    are those that not all numbers of the page or of the family share. `tasks` are the family's, by language."""
     common = [doubt for doubt in common_doubts(numbers) if doubt not in everywhere]
     shared = {*everywhere, *common}
     own = [replace(row, doubts=tuple(doubt for doubt in row.doubts if doubt not in shared)) for row in numbers]
     metrics = [MetricSummary([*group]) for _, group in groupby(own, key=lambda row: row.metric)]
-    decides = deciding(comparison, compared) if comparison else None
-    shown = [*_shown(metrics, decides.metric if decides else "")]
+    verdict = verdict_on(comparison, compared) if comparison else None
+    shown = [*_shown(metrics, verdict.leading.metric if verdict else "")]
     names: Sequence[str] = comparison.models if comparison else ()
-    column = comparison.column(shown[0].measured.name, compared) if comparison else None
+    column = column_of(shown[0], compared, comparison, tasks) if comparison else None
     by_rank = {names[run]: rank for run, rank in column.ranks.items()} if column else {}
-    in_order = [headline.model for headline in _sorted(shown[0], by_rank)]
+    doubted = {names[run] for run, cell in column.cells.items() if cell.doubts and cell.rank == 1} if column else set()
+    in_order = [headline.model for headline in _sorted(shown[0], by_rank, doubted)]
     by_metric = [{headline.model: headline for headline in metric.headlines} for metric in shown]
     most, rows = max(len(headline.languages) for headline in shown[0].headlines), []
     for model in dict.fromkeys([*in_order, *(each.model for each in own)]):
         headlines = tuple(of_metric.get(model) for of_metric in by_metric)
         number = len(headlines[0].languages) if headlines[0] else most
-        partly = f"mean over {number or 1} of {most} languages" if number < most else ""
+        partly = f"mean over {number or 1} of {most} {numbers[0].parts}" if number < most else ""
         text = "; ".join(filter(None, (partly, *_severe(headlines[0]))))
-        rows.append(Row(model, headlines, by_rank.get(model), text))
+        rows.append(Row(model, headlines, None if model in doubted else by_rank.get(model), text))
     first = names.index(rows[0].model) if rows[0].rank else None
     beaten, equals = ([], []) if column is None or first is None else (column.beaten_by(first), column.equals(first))
     return Overview(
         numbers[0].family,
+        compared,
         numbers[0].benchmark,
         numbers[0].question,
         common,
@@ -159,9 +195,9 @@ def _overview(
         shown,
         rows,
         best=rows[0] if beaten or equals else None,
-        beaten=len(beaten),
         equals=[names[run] for run in equals],
         costs=comparison.costs.get(compared) if comparison else None,
+        verdict=verdict,
     )
 
 
@@ -174,12 +210,16 @@ def _severe(headline: Headline | None) -> Iterator[str]:
             yield text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
 
 
-def _sorted(metric: MetricSummary, by_rank: Mapping[str, int]) -> list[Headline]:
-    """The headlines of a metric, the best model first."""
+def _sorted(metric: MetricSummary, by_rank: Mapping[str, int], last: Collection[str] = ()) -> list[Headline]:
+    """The headlines of a metric, the best model first; some of a rank `last`: to share the first one is no distinction of a
+    run with doubts."""
     higher_is_better = bool(metric.measured.higher_is_better)
-    return sorted(
-        metric.headlines, key=lambda each: place_of(each.cell._replace(rank=by_rank.get(each.model)), higher_is_better)
-    )
+
+    def order(headline: Headline) -> tuple[Any, ...]:
+        place = place_of(headline.cell._replace(rank=by_rank.get(headline.model)), higher_is_better)
+        return *place[:2], headline.model in last, *place[2:]
+
+    return sorted(metric.headlines, key=order)
 
 
 def _shown(metrics: Sequence[MetricSummary], decides: str) -> Iterator[MetricSummary]:
@@ -193,39 +233,6 @@ def _shown(metrics: Sequence[MetricSummary], decides: str) -> Iterator[MetricSum
     traded = (*first.measured.balances, first.measured.traded_against)
     more = [each for each in metrics if each.measured.headline and each.measured.better and each != first]
     yield from sorted(more, key=lambda each: (each.measured.name != decides, each.measured.name not in traded))[:_MORE]
-
-
-# --------------------------------------------------------------------------------------------------------- differences
-
-
-class Differences(NamedTuple):
-    """The differences between the models of a report: those of each headline, or of many models matrices; notes of the
-    comparison, or the reason why there is none; and the comparison."""
-
-    metrics: list[list[Difference]]
-    notes: tuple[str, ...]
-    comparison: Comparison | None = None
-    matrices: Sequence[Section] = ()
-
-
-def differences(
-    runs: Sequence[Run], read_answers: Callable[[TaskRun], Answers] = TaskRun.answers
-) -> Differences | None:
-    """The differences of runs; ``None`` for a single one."""
-    if len(runs) < 2:
-        return None
-    try:
-        comparison = compare_runs(runs, refuse=False, read_answers=read_answers)
-    except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
-        return Differences([], (f"The models are not compared: {error}",))
-    by_metric: dict[tuple[str, str, str], list[Difference]] = {}  # in the comparison's order
-    for row in comparison.differences:
-        if row.headline:
-            by_metric.setdefault((row.benchmark, row.metric, row.filter), []).append(row)
-    refused = tuple(f"{refusal.task} is not compared: {refusal.reason}" for refusal in comparison.refused)
-    nothing = () if by_metric else ("The models are not compared: they were asked nothing that is the same.",)
-    tables = matrices(comparison, PAGE) if by_metric and len(runs) >= MANY else ()
-    return Differences([*by_metric.values()], (*nothing, *refused, *comparison.notes), comparison, tables)
 
 
 # ---------------------------------------------------------------------------------------------------------- every number
@@ -279,6 +286,7 @@ _TITLES = {
 
 def _facts(task: TaskRun) -> Iterator[tuple[str, str]]:
     """Names and values, as text, of the known facts about a task."""
+    yield "signature", signature_of([task])
     if task.samples is None:
         yield "answers", "not logged"
     for name, value in recorded_settings(task).items():

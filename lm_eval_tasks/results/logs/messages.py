@@ -1,0 +1,143 @@
+"""Messages of all tools: who said what, whatever wraps it.
+
+A message is a text, a list of parts, a choice, a candidate, an event, an item of a response, or what LangChain, Haystack
+and others serialise. :func:`answer_of`, :func:`question_of` and :func:`tool_outputs` take from them what a role wants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from lm_eval_tasks.results.logs.values import decoded
+
+# What a message or a part of one is, by its role, type or kind: the first whose pattern is in the name.
+_KINDS = {
+    kind: re.compile(pattern, re.IGNORECASE)
+    for kind, pattern in {
+        "tool": r"(?:tool|function).?(?:call.?)?(?:output|response|result|return|message)|^(?:tool|function)$"
+        r"|observation|ipython|search.?(?:call|result)|^document$",
+        "thought": r"call|tool.?use|reason|think|thought|image|audio|video|file",
+        "user": r"^(?:user|human|request$)|\.user\.",
+        "assistant": r"^(?:assistant|ai(?:message|$)|model|bot|chatbot|gpt|response)|\.assistant\.|gen_ai\.choice",
+        "system": r"^(?:system|developer)|\.system\.",
+    }.items()
+}
+_SPEAKERS = ("user", "assistant", "system")
+_NAMES = ("role", "_role", "type", "part_kind", "kind", "block_type", "from", "name")
+_TOOLS = ("tool_call_result", "toolResult", "functionResponse", "function_response", "function_call_output")
+# Where content stands: the first that has any, after what a role is called.
+_CONTENT = """
+    content _content contents parts blocks text refusal message messages choices candidates generations message_content
+    kwargs output outputs response data body attributes value event
+""".split()
+_FIRST = {
+    "answer": ["answer", "output_text", "final_output", *_CONTENT, "result", "results", "completion", "replies"],
+    "question": ["question", "query", "user_input", *_CONTENT, "input", "inputs", "prompt"],
+    "output": [*_CONTENT, "result", "results"],
+}
+_ALTERNATIVES = ("choices", "candidates", "generations")  # of which the first is read
+
+
+class Message(NamedTuple):
+    """What was said. `kind` is user, assistant, system, tool, or empty where nothing says it; `value` what a tool gave."""
+
+    kind: str
+    text: str
+    value: Any = None
+
+
+def messages(value: Any, role: str = "answer") -> list[Message]:
+    """The messages of a value in order; thoughts, calls of tools and pictures are none. `role` says which fields count
+    where an object is no message."""
+    found = [message for message in _read(value, "", _FIRST[role]) if message.kind == "tool" or message.text.strip()]
+    if len(found) > 1 and not any(message.kind for message in found):  # parts
+        return [Message("", "\n".join(message.text for message in found))]
+    return found
+
+
+def answer_of(value: Any) -> str:
+    """The last thing that an assistant says, without tool calls; empty where it says nothing."""
+    return next((one.text for one in reversed(messages(value)) if one.kind in ("assistant", "")), "")
+
+
+def question_of(value: Any) -> str:
+    """The last thing that a user says, or that nobody is named for."""
+    found = messages(value, "question")
+    kinds = ("user",) if any(message.kind for message in found) else ("",)
+    return next((message.text for message in reversed(found) if message.kind in kinds), "")
+
+
+def is_spoken(value: Any) -> bool:
+    """Whether a value is, or wraps, messages of somebody."""
+    return not isinstance(value, str) and any(message.kind in _SPEAKERS for message in messages(value))
+
+
+def tool_outputs(value: Any) -> list[Any]:
+    """What tools gave since the last question, or before it if they gave nothing since."""
+    found = messages(value)
+    asked = max((place for place, message in enumerate(found) if message.kind == "user"), default=0)
+    outputs = [[message.value for message in part if message.kind == "tool"] for part in (found[asked:], found)]
+    return outputs[0] or outputs[1]
+
+
+def _read(value: Any, kind: str, names: list[str]) -> Iterator[Message]:
+    if isinstance(value, str):
+        inside = decoded(value)
+        if isinstance(inside, str):
+            yield Message(kind, inside)
+        elif found := _of_text(inside, kind, names):
+            yield from found
+        else:
+            yield Message(kind, value)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _read(part, kind, names)
+    elif isinstance(value, dict):
+        yield from _of_object(value, kind, names)
+
+
+def _of_text(value: Any, kind: str, names: list[str]) -> list[Message]:
+    """The messages that a text holds as JSON; none where the JSON is what somebody said."""
+    parts = value if isinstance(value, list) else [value]
+    wraps = [
+        isinstance(part, dict)
+        and (_kind(part) or not {"type", "kwargs", *_ALTERNATIVES, "message", "messages"}.isdisjoint(part))
+        for part in parts
+    ]
+    return [*_read(value, kind, names)] if wraps and all(wraps) else []
+
+
+def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[Message]:
+    own = _kind(value)
+    if own == "thought" or (value.get("tool_calls") and own != "tool"):
+        return
+    kind = own or kind
+    outputs = [value[name] for name in _TOOLS if name in value]
+    for output in outputs:
+        yield Message("tool", "", output)
+    if kind == "tool":
+        yield Message("tool", "", next((value[name] for name in _FIRST["output"] if value.get(name)), value))
+        return
+    for name in names:
+        part = value.get(name)
+        found = [*_read(part[:1] if name in _ALTERNATIVES and isinstance(part, list) else part, kind, names)]
+        if any(message.kind == "tool" or message.text for message in found):
+            said = [message.text for message in found if message.kind == own]
+            yield from (message for message in found if message.kind != own)
+            if own in _SPEAKERS and said:
+                yield Message(own, "\n".join(said))
+            elif said:
+                yield from (message for message in found if message.kind == own)
+            return
+
+
+def _kind(value: dict[str, Any]) -> str:
+    if value.get("thought") is True:
+        return "thought"
+    class_name = value["id"][-1:] if isinstance(value.get("id"), list) else []  # of LangChain's dumpd
+    for name in (*(value.get(name) for name in _NAMES), *class_name):
+        if isinstance(name, str) and (kind := next((kind for kind, each in _KINDS.items() if each.search(name)), "")):
+            return kind
+    return ""

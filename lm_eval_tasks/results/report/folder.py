@@ -1,0 +1,149 @@
+"""The report of many runs as a folder: its page, a page of each run, and all figures as CSV and JSON.
+
+What was read of a run, and its page, are kept until one of its files changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.tables import CorruptSource, read_csv
+from lm_eval_tasks.results.formats import csv_of, json_of
+from lm_eval_tasks.results.report import FIGURE_COLUMNS, Report, Tags
+from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader
+from lm_eval_tasks.runs import Run
+from lm_eval_tasks.runs.finding import find_files_once, read_files
+from lm_eval_tasks.runs.kept import kept_file
+from lm_eval_tasks.runs.run import checked_cost, with_cost
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_KEPT, _RUNS = ".read", "runs"
+_OURS = re.compile(r"[0-9a-f]{32}\.html")
+_GENERATOR = '<meta name="generator" content="lm-eval-grounded report">'
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+"""Errors that reading a damaged results file can raise."""
+
+
+def readable_runs(places: Sequence[Path], cost: float = 1.0) -> tuple[list[Run], dict[str, str]]:
+    """The runs in some places, each once; and the folders of which none can be read, relative to what all have in common,
+    with the reason. Errors are those of :func:`lm_eval_tasks.runs.finding.find_files`, and of a `cost` that is none."""
+    cost, root = checked_cost(cost), os.path.commonpath([place.absolute() for place in places])
+    runs: list[Run] = []
+    unreadable: dict[str, str] = {}
+    for files in tqdm(find_files_once(places), desc="Reading runs", unit=" runs", disable=None):
+        try:
+            runs += [with_cost(run, cost) for run in read_files(files)]
+        except _DAMAGED as error:
+            name, reason = os.path.relpath(files.folder, root), str(error) or type(error).__name__
+            unreadable[name] = reason.replace(f"{files.folder}/", "")
+            log.warning("%s: cannot be read: %s", files.folder, reason)
+    return runs, unreadable
+
+
+def write_folder(
+    runs: Sequence[Run],
+    folder: Path,
+    tags: Path | None = None,
+    unreadable: Mapping[str, str] | None = None,
+    **options: Any,
+) -> list[str]:
+    """Write or update the folder of some runs, and return the models of the file of tags that have no run.
+
+    Args:
+        folder: created if missing. It may be among the folders of runs.
+        tags: CSV file with a column ``model`` and others, such as ``size`` and ``licence``: shown beside the model.
+        unreadable: folders of which no run could be read, with the reason.
+        options: of :meth:`lm_eval_tasks.results.report.Report.to_html`.
+
+    Raises:
+        UsageError: `folder` holds an ``index.html`` that is no report, or `tags` has no column ``model``.
+        ValueError: there are no runs.
+    """
+    index = folder / "index.html"
+    if index.is_file() and _GENERATOR not in index.read_text("utf-8", errors="replace")[:4096]:
+        raise UsageError(f"{index} is not a report's; name another folder (-o)")
+    by_model = read_tags(tags) if tags else {}
+    read, unread = caching_reader(folder / _KEPT), dict(unreadable or {})
+    runs = [_without_damaged(run, read, unread) for run in runs]
+    report = Report.of(runs, read)
+    of_labels = {label: by_model.get(run.model) or by_model.get(label) for label, run in report.runs.items()}
+    own_tags = {label: of_model for label, of_model in of_labels.items() if of_model}
+    links: dict[str, str] = {}
+    for label, run in tqdm(report.runs.items(), desc="Writing pages", unit=" runs", disable=None):
+        links[label] = f"{_RUNS}/{_digest(run, options)}.html"
+        if not (folder / links[label]).is_file():
+            _write(folder / links[label], Report.of([run], read).to_html(**options))
+    _write(index, report.to_html(**options, links=links, tags=own_tags, unreadable=unread))
+    rows = [*report.figures(own_tags)]
+    _write(folder / "figures.csv", csv_of(rows).encode())
+    _write(folder / "figures.json", json_of({"rows": rows}).encode())
+    kept = {kept_file(folder / _KEPT, t, t.samples) for run in runs for t in run.tasks.values() if t.samples}
+    pages = {folder / link for link in links.values()}
+    for path in {*(folder / _KEPT).glob("*.npz"), *(folder / _RUNS).glob("*.html")} - kept - pages:
+        if path.suffix == ".npz" or _OURS.fullmatch(path.name):  # of runs that are gone
+            path.unlink(missing_ok=True)
+    return sorted({*by_model} - {*report.runs} - {run.model for run in runs})
+
+
+def _without_damaged(run: Run, read: ReadAnswers, unreadable: dict[str, str]) -> Run:
+    """A run without the samples files that are damaged, which are added to `unreadable`: they cost its rank on their task
+    alone."""
+    tasks = dict(run.tasks)
+    for name, task in run.tasks.items():
+        try:
+            if task.samples is not None:
+                read(task)
+        except CorruptSource as error:
+            unreadable[f"{run.folder.name}, {name}"] = str(error).replace(f"{run.folder}/", "")
+            tasks[name] = replace(task, samples=None)
+    return replace(run, tasks=tasks)
+
+
+def read_tags(path: Path) -> dict[str, Tags]:
+    """The rows of a file of tags, by model; without empty values. UsageError if it is no such file."""
+    try:
+        header, *rows = read_csv(path)
+    except (OSError, CorruptSource) as error:
+        raise UsageError(f"--tags: {error}") from error
+    if "model" not in header or len(header) < 2:
+        raise UsageError(
+            f"--tags {path}: its columns are {', '.join(header)}; it needs model and one more, such as size"
+        )
+    if taken := [name for name in FIGURE_COLUMNS if name in header and name != "model"]:
+        raise UsageError(f"--tags {path}: the figures have a column {taken[0]} of their own; name this one otherwise")
+    return {
+        row["model"]: {key: value for key, value in row.items() if key != "model" and value}
+        for row in rows
+        if row.get("model")
+    }
+
+
+def _digest(run: Run, options: Mapping[str, Any]) -> str:
+    """32 hexadecimal digits of what the page of a run depends on."""
+    files = {path for task in run.tasks.values() for path in (task.samples, task.results_file) if path}
+    states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)]
+    costs = sorted({task.cost for task in run.tasks.values()})
+    depends = [version(PACKAGE), run.model, costs, states, sorted(map(str, options.items()))]
+    return hashlib.sha256(json.dumps(depends).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, unless it already has this content."""
+    if not path.is_file() or path.read_bytes() != content:
+        with whole_file(path) as partial:
+            partial.write_bytes(content)
