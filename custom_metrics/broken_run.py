@@ -46,9 +46,7 @@ _DESCRIPTIONS = {
     "debris": "debris of a chat template",
     "markup": "markup alone",
     "code": "code alone",
-    "noise": "noise",
     "salad": "of words that neither question nor passages hold",
-    "script": "in a script that is not the question's",
     "refusal": "refusals by policy",
     "other": "asking back",
 }

@@ -41,7 +41,6 @@ ANSWERS = [
     ("en", "The author is unknown, but the work dates from the 15th century."),
     ("en", "He answered 'I don't know' to every question."),
     ("en", 'She said "I don\'t know" and left the court.'),
-    ("en", "The film I Don't Know How She Does It was released in 2011."),
     ("en", "I don't know exactly, but it was Paris."),
     ("en", "The passages do not give the exact date, but it was built in the 12th century."),
     ("en", "The passages do not say it outright. However, Paris was the capital in 1800."),

@@ -10,11 +10,9 @@ from custom_metrics import abstention
 from custom_metrics.abstention import (
     HEAD,
     TAIL,
-    abstains_in_other_language,
     affirms_presence,
     decide,
     denies_presence,
-    excerpt,
     is_abstention,
 )
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
@@ -52,11 +50,11 @@ CITES = f"{NOTHING}; it answers and names the material as its source"
 SKIPPED = f"{NOTHING}; it asks, or is empty"
 TOO_LATE = f"{SILENT}, but behind an answer that does not count"
 
-ABSTENTION = "an abstention"
-NO_SENTENCE = "no abstention: no sentence abstains"
-TAKEN_BACK = "no abstention: an answer follows it that takes it back"
-AS_A_WHOLE = "an abstention: the text as a whole is a bare phrase"
-THREE_OTHERS = "no abstention: it finds the material silent, but states 3 other things"
+ABSTENTION = "a sentence abstains"
+NO_SENTENCE = "no sentence abstains"
+TAKEN_BACK = "an answer follows the abstention and takes it back"
+AS_A_WHOLE = "the text as a whole is a bare phrase"
+THREE_OTHERS = "it finds the material silent, but states 3 other things"
 
 CITING = "According to the passage, it was in Paris."
 
@@ -117,11 +115,12 @@ READ = [
 @pytest.mark.parametrize(("text", "readings", "verdict"), READ)
 def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdict: str) -> None:
     lexicon = small()
-    told: list[str] = []
-    abstains = decide(lexicon.fold(text), lexicon, told)
-    assert told == [*readings, verdict]
-    assert abstains is verdict.startswith("an abstention")
-    assert decide(lexicon.fold(text), lexicon) is abstains, "it decides the same where nobody asks why"
+    decision = decide(lexicon.fold(text), lexicon)
+    whole = [BARE] if verdict == AS_A_WHOLE else []
+    assert [why for _, why in decision.sentences] == [*readings, *whole]
+    assert decision.reason == verdict
+    assert decision.abstains is (verdict in (ABSTENTION, AS_A_WHOLE))
+    assert decision.sure is any(not why.startswith(NOTHING) for _, why in decision.sentences)
 
 
 def speak(
@@ -139,7 +138,7 @@ def speak(
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
     monkeypatch.setattr(abstention, "likely_languages", likely if callable(likely) else lambda text: likely)
     # without its cache, which other tests fill and read
-    monkeypatch.setattr(abstention, "_reads_as_abstention", abstention._reads_as_abstention.__wrapped__)
+    monkeypatch.setattr(abstention, "_read", abstention._read.__wrapped__)
     return spoken
 
 
@@ -164,38 +163,6 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
 ) -> None:
     speak(monkeypatch, likely)
     assert is_abstention(text, language) is abstains
-
-
-@pytest.mark.parametrize(
-    ("text", "asked", "likely", "abstains"),
-    [
-        ("Weiß nicht.", "fr", ("de",), True),
-        ("Weiß nicht.", "fr", ("cs", "de"), True),
-        ("Weiß nicht.", "fr", ("fr", "de"), False),  # it looks most like what was asked for
-        ("Weiß nicht.", None, ("de",), False),
-        ("", "fr", ("de",), False),
-        ("I don't know.", "fr", ("en",), False),  # English counts in every language: it was read already
-        ("Sais pas.", "fr", ("de", "fr"), False),  # so was its own
-        ("Ja. Weiß nicht.", "fr", ("de",), False),
-        ("Nein.", "fr", ("de",), True),
-        ("Nein.", "fr", ("de", "cs"), False),  # a "no" in one language, a "yes" in the other
-        ("ne", "fr", ("cs",), False),  # a name as often as a "no"
-        ("无", "fr", ("zh",), True),  # a character is a word
-        ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "fr", ("de",), False),  # in the middle, which is not read
-    ],
-)
-def test_an_answer_abstains_in_another_language_than_asked_for(
-    text: str, asked: str | None, likely: tuple[str, ...], abstains: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_at: list[str] = []
-
-    def likely_languages(text: str) -> tuple[str, ...]:
-        looked_at.append(text)
-        return likely
-
-    speak(monkeypatch, likely_languages)
-    assert abstains_in_other_language(text, asked) is abstains
-    assert looked_at in ([], [excerpt(text)])
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ def test_a_loop_is_read_by_the_words_of_its_language() -> None:
             "reasons: a service that was down or refused the requests: run it again.",
         ),
         (
-            Signs(10, Counter(empty=1, noise=2), 3, 9),
-            "t: this run looks broken: 3 of 10 answers are no answers (2 noise, 1 empty). Usual reasons: "
+            Signs(10, Counter(empty=1, code=2), 3, 9),
+            "t: this run looks broken: 3 of 10 answers are no answers (2 code alone, 1 empty). Usual reasons: "
             f"{TEMPLATE}; {ROOM}.",
         ),
         (
@@ -95,7 +95,7 @@ def test_a_loop_is_read_by_the_words_of_its_language() -> None:
             f"back). Usual reasons: {REASONING}; {TEMPLATE}.",
         ),
         (
-            Signs(20, Counter(unfinished=1, empty=1, loop=1, noise=1), 4, 18),
+            Signs(20, Counter(unfinished=1, empty=1, loop=1, code=1), 4, 18),
             "t: this run looks broken: 3 of 20 answers are empty or loop (1 in an unfinished thought, "
             f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
         ),
@@ -128,7 +128,7 @@ def test_a_warning_says_what_was_seen_and_what_it_usually_means(signs: Signs, sa
 
 @pytest.mark.parametrize(
     ("answer", "hallucination", "error", "invalid"),
-    [("我不知道", 0.0, 1.0, 0.0), ("qzx vkbj wpfgh trmdk jxq", None, None, 1.0)],
+    [("Das weiß ich nicht.", 0.0, 1.0, 0.0), ("</div></div>", None, None, 1.0)],
 )
 def test_broken_answers_do_not_look_good(
     answer: str,

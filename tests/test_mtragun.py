@@ -291,8 +291,8 @@ def test_abstention_agrees_with_the_official_judge(shared: Path) -> None:
             (judged,) = row["metrics"]["idk_eval"]
             if judged in (0, 1):
                 agreed[bool(row["response"]), is_abstention(row["response"], "en") is (judged == 1)] += 1
-    assert agreed == {(True, True): 864, (True, False): 8, (False, False): 3}
-    assert 864 / 872 >= 0.99
+    assert agreed == {(True, True): 865, (True, False): 7, (False, False): 3}
+    assert 865 / 872 >= 0.99
 
 
 @pytest.mark.one_python("figures of public data")
@@ -327,9 +327,9 @@ def test_partial_answers_agree_with_the_official_judge(shared: Path, public: dic
 @pytest.mark.parametrize(
     ("system", "expected"),
     [
-        ("llama", (97, 6, 0, 0, 11)),
-        pytest.param("gemini", (97, 7, 0, 0, 20), marks=pytest.mark.slow("507 turns")),
-        pytest.param("qwen", (48, 4, 7, 0, 16), marks=pytest.mark.slow("507 turns")),
+        ("llama", (97, 6, 0, 0, 10)),
+        pytest.param("gemini", (97, 6, 0, 0, 18), marks=pytest.mark.slow("507 turns")),
+        pytest.param("qwen", (49, 4, 7, 0, 16), marks=pytest.mark.slow("507 turns")),
     ],
 )
 def test_a_released_system_replayed(

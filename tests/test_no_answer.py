@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import random
-import string
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from custom_metrics.abstention.question_reading import breaks_off, only_prepares
 from custom_metrics.reading.no_answer import no_answer, without_prompt
-from custom_metrics.reading.noise import is_noise
 from custom_metrics.reading.response import final_answer
-from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, read_label, robust_label
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
 from tests.conftest import loaded_tasks
 from tests.development.released_sample import RELEASED, released_answers
@@ -123,17 +119,8 @@ CASES = [
     ("### Response:", "debris"),
     ("<extra_id_0>", "debris"),
     ("<0x0A><0x0A>", "debris"),
-    # noise
-    ("x7$#kq)!!zz@@q", "noise"),
-    ("qzxkvbjwpfghtrmd", "noise"),
-    ("aKdjQwErTyUzXcVb", "noise"),
-    ("0cT;A?#YDilZ_)G'jS-(", "noise"),
-    ("\ufffd\ufffd\ufffd\ufffdx", "noise"),
-    ("\x01\x02\x03\x04a\x05", "noise"),
-    ("яabцдγδעבกขあ", "noise"),
-    (" \ufffd\ufffdается los द\ufffdес akजमहलания「 mwaka kemenาง", "noise"),
-    ("Restayllum 観測 velmiahits ولد nukleotyd", "noise"),
-    ("fitte ня grammбар Kulturы ville", "noise"),
+    ("\ufffd\ufffd\ufffd\ufffdx", "debris"),  # bytes that were no text
+    # names in other scripts, symbols
     ("Tokio (東京)", None),
     ("Tokio (東京, Токио, 도쿄)", None),  # names in four scripts, of which the German passages hold no word
     ("β-Carotin und α-Tocopherol in Ω-3-Fettsäuren", None),
@@ -160,8 +147,7 @@ CASES = [
     ("Kesalahan manusia", None),
     ("An error occurred in the Hauptstadt.", None),  # goes on with a word of the question
     ("None", None),
-    # scripts: those of languages with a phrase table answer
-    ("გერმანიის დედაქალაქი არის ქალაქი ბერლინი", "script"),
+    # answers in another language
     ("德国的首都是柏林这座城市", None),
     ("Столица Германии это город Берлин", None),
     ("عاصمة ألمانيا هي مدينة برلين", None),
@@ -187,17 +173,6 @@ def sixty(hub: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("answer", "label"),
     [
-        ("我不知道", NO_ANSWER),
-        ("Je ne sais pas.", NO_ANSWER),
-        ("No lo sé.", NO_ANSWER),
-        ("Sijui.", NO_ANSWER),
-        ("わかりません。", NO_ANSWER),
-        ("لا أعرف.", NO_ANSWER),
-        ("Bilmiyorum.", NO_ANSWER),
-        ("Не знаю", NO_ANSWER),
-        ("Non.", NO_ANSWER),
-        ("没有任何上下文回答了这个问题。", NO_ANSWER),
-        ("Ninguno de los textos menciona la capital.", NO_ANSWER),
         ("Oui, c'est Berlin.", ANSWER),
         ("La capitale est Berlin.", ANSWER),
         ("Nada Surf", ANSWER),
@@ -214,18 +189,6 @@ def test_one_answer_to_sixty_questions_is_read_as_a_person_would(
 ) -> None:
     assert [robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty] == [label] * 60
     assert robust_label(answer, "de") == label  # without the document, too
-
-
-def test_an_answer_that_has_nothing_to_do_with_the_document_is_none(sixty: list[dict[str, Any]]) -> None:
-    answer = "zerbla kondri wumqui falzo grintu plexva"
-    assert {robust_label(answer, "de", doc["query"], doc["passages"]) for doc in sixty} == {INVALID}
-    assert (
-        robust_label(f"{answer} {sixty[0]['query'].rstrip('?')}", "de", sixty[0]["query"], sixty[0]["passages"])
-        == ANSWER
-    )
-    assert robust_label(answer, "de") == ANSWER  # it may be a name
-    for short in ("zerbla kondri wumqui a b c d e f", "ze bla kon dri wum qui fal zo gri"):
-        assert robust_label(short, "de", sixty[0]["query"], sixty[0]["passages"]) == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -259,66 +222,6 @@ def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
             assert robust_label(prompt * 3, *asked) == INVALID, name
             # one that repeats the prompt and then answers has answered
             assert robust_label(prompt.removesuffix("OUTPUT:\n") + "OUTPUT:\nI don't know", *asked) == NO_ANSWER, name
-
-
-# ------------------------------------------------------------------------------------------------------------- noise
-
-
-@pytest.mark.parametrize(
-    ("characters", "length", "least"),
-    [
-        (string.printable, 20, 0.90),
-        (string.printable, 40, 0.99),
-        (string.ascii_lowercase, 20, 0.90),
-        (string.ascii_lowercase, 40, 0.99),
-        (string.ascii_letters, 20, 0.98),
-        (string.ascii_letters + string.digits, 20, 0.98),
-        (string.ascii_uppercase, 30, 0.97),
-        (string.ascii_lowercase + "    ", 40, 0.97),
-        ("абвгдежзийклмнопрстуфхцчшщъыьэюя", 30, 0.98),
-    ],
-)
-def test_random_characters_are_noise(characters: str, length: int, least: float) -> None:
-    chance = random.Random(11)
-    passages = ("Берлин: Берлин является столицей Германии и её крупнейшим городом на реке Шпрее.",)
-    texts = ["".join(chance.choices(characters, k=length)) for _ in range(500)]
-    labels = [robust_label(text, "ru", "Какой город является столицей Германии?", passages) for text in texts]
-    assert labels.count(INVALID) >= least * len(texts)
-
-
-@pytest.mark.parametrize(("pieces", "least"), [(6, 0.55), (12, 0.85), (25, 0.98), (50, 0.99)])
-def test_pieces_of_words_in_many_languages_are_no_answer(pieces: int, least: float) -> None:
-    """What a model with random weights writes: pieces of its vocabulary, two of three in Latin letters, some broken."""
-    chance = random.Random(5)
-    docs = {code: list(load(code, mirror=MINIATURE)["evaluation"]) for code in LANGUAGES}
-    latin_words, others = (
-        [word for code in codes.split() for doc in docs[code] for word in doc["query"].split()]
-        for codes in ("de en es fi fr id sw yo", "ar bn fa hi ja ko ru te th zh")
-    )
-    doc = docs["en"][0]
-
-    def piece() -> str:
-        word = chance.choice(latin_words if chance.random() < 0.67 else others)
-        start = chance.randrange(len(word))
-        broken = "\ufffd" if chance.random() < 1 / 16 else ""
-        return chance.choice(["", " ", " "]) + word[start : start + chance.randint(1, 6)] + broken
-
-    texts = ["".join(piece() for _ in range(pieces)) for _ in range(200)]
-    labels = [robust_label(text, "en", doc["query"], doc["passages"]) for text in texts]
-    assert labels.count(INVALID) >= least * len(texts)
-
-
-def test_words_of_the_passages_are_no_noise_wherever_they_are_cut() -> None:
-    found = 0
-    for language in ("de", "en", "es", "fi", "id", "sw", "yo", "ru", "ar", "te"):
-        for doc in load(language, mirror=MINIATURE)["evaluation"]:
-            for passage in doc["passages"]:
-                words = passage.split()
-                for size in (1, 2, 3, 5):
-                    found += sum(
-                        is_noise(" ".join(words[at : at + size]), "x") for at in range(0, len(words) - size + 1, size)
-                    )
-    assert found <= 2
 
 
 # ------------------------------------------------------------------------------------------------- real, and hostile
@@ -367,10 +270,11 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
     read = 0
     for path in sorted(path for part in ("examples", "tuning", "unseen") for path in (folder / part).glob("*.jsonl")):
         for row in map(json.loads, path.read_text("utf-8").splitlines()):
-            if only_prepares(row["text"], path.stem) or breaks_off(row["text"], path.stem):
+            label, reason, _ = read_label(row["text"], path.stem)
+            if reason == "it only asks":
                 continue
             read += 1
-            assert robust_label(row["text"], path.stem) != INVALID, row["text"]
+            assert label != INVALID, row["text"]
     assert read > 3_800
 
 
@@ -448,29 +352,6 @@ def test_a_text_alone_is_of_a_kind_or_none(text: str, kind: str | None) -> None:
 
 
 ASKED = "Was ist die Hauptstadt?"
-RUSSIAN = "Берлин является столицей Германии и самым большим городом страны."
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("სტპმიღა " * 3 + "ab cd", "script"),
-        ("ბვრმიო დპრპე ტალზვ ab cdefg hijkl mnop", None),  # 16 letters of 32 are not more than half
-        ("ბვრმიო დპრპე ტალზვ ab cdefg hijkl mno", "script"),
-        ("ბვრმიო დპრპე ტალზვ", None),  # three words, thirty letters: it may be a name
-        ("ბვრმიო დპრპე ტალზვ ეა", "script"),
-        ("ა" * 10 + "ბ" * 20, None),
-        ("국립중앙박물관역사전시실", None),  # twelve syllables
-        ("국립중앙박물관역사전시실들", None),  # a language with a phrase table
-        ("ℂ ℝ ℕ ℚ ℤ", None),  # symbols
-        ("۱۲۳۴ ۵۶ ۷۸ ۹۰", None),  # digits are of no script
-        ("აბგდევზთილმნოპჟრსტუფქღყშჩჭხჯ" + "აბგ", "script"),
-    ],
-)
-def test_another_script_than_that_of_question_and_passages(text: str, kind: str | None) -> None:
-    assert no_answer(text, ASKED, ["Berlin ist die Hauptstadt."]) == kind
-    assert no_answer(text, ASKED, [f"{RUSSIAN} {text.upper()}"]) in (None, "loop")
-    assert no_answer(text) != "script"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
-from custom_metrics.abstention.sentence_splitting import MASK, mask_titles, split, stated_text
+from custom_metrics.abstention.sentence_splitting import MASK, split, stated_text
 
 M = MASK
 # openers of which, with a blank, 60 and 61 characters stand before a quotation
@@ -167,6 +167,9 @@ def test_what_a_text_states(text: str, states: str) -> None:
         ("the answer is Qno ideaQ of it", f"the answer is {M} of it"),
         ("the answer is Qno ideaQ, paris", f"the answer is {M}, paris"),
         ("so the answer is: Qno ideaQ", "so the answer is:  no idea "),
+        # or all that an answer is said to be
+        ("the answer to all this: QunknownQ", "the answer to all this: \nunknown "),
+        ("the film about all this: Qno ideaQ", f"the film about all this: {M}"),
         ("i look. Qno ideaQ.", "i look.  no idea ."),
         ("i look! the answer is Qno ideaQ.", "i look! the answer is  no idea ."),
         ("i look QunknownQ", f"i look {M}"),
@@ -179,32 +182,3 @@ def test_what_a_text_states(text: str, states: str) -> None:
 )
 def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, states: str) -> None:
     assert stated_text(text.replace("Q", quote), lexicon()) == states
-
-
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("", ""),
-        ("I read it", "I read it"),
-        ("I Don't Know How She Does It is a film", f"{M} is a film"),
-        ("He saw Don’t Look Up, then left", f"He saw {M}, then left"),
-        ("He saw Don't Look Up and Nobody Knows That.", f"He saw {M} and {M}."),
-        # three words, all with a capital, and one blank between them
-        ("He saw Nobody knows That", "He saw Nobody knows That"),
-        ("He saw A B C twice", f"He saw {M} twice"),
-        ("an iPhone Is Big", "an iPhone Is Big"),
-        ("an iPhone Is Big News", f"an iPhone {M}"),
-        ("He saw NASA Is Big", "He saw NASA Is Big"),
-        ("see " + "Nobody " * 13 + "yet", f"see {M} yet"),
-        ("see " + "Nobody " * 14 + "yet", f"see {M} Nobody yet"),
-        # the whole text, apart from marks around it, is what the model says
-        ("Nobody Knows That", "Nobody Knows That"),
-        ("**Nobody Knows That!** ", "**Nobody Knows That!** "),
-        ('"Nobody Knows That"', '"Nobody Knows That"'),
-        ("Nobody Knows That.\n", f"{M}.\n"),
-        ("(Nobody Knows That)", f"({M})"),
-        ("The Life Of Malcolm X", "The Life Of Malcolm X"),
-    ],
-)
-def test_a_title_is_masked_unless_it_is_the_whole_text(text: str, masked: str) -> None:
-    assert mask_titles(text) == masked

@@ -8,14 +8,12 @@ tell"), and neither is the closing offer of more help.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from custom_metrics.abstention import excerpt, lexicons
-from custom_metrics.abstention.patterns import Hits, Matcher, PhraseReader
-from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, lexicon_of, phrase_table
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon, phrase_table
 from custom_metrics.abstention.sentence_splitting import split
 
 KEYS = ("asks", "requests", "offers")
@@ -33,7 +31,7 @@ def asks_clarification(text: str | None, language: str | None = None) -> bool:
         return False
     for code, lexicon in lexicons(text, language):
         for sentence, is_question in split(lexicon.fold(excerpt(text))):
-            hits = _phrases(code)(sentence)
+            hits = _phrases(code).search(sentence)
             if "offers" not in hits and ("requests" in hits or (is_question and "asks" in hits)):
                 return True
     return False
@@ -51,14 +49,9 @@ def tables() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _phrases(language: str) -> Callable[[str], Hits]:
-    """The search for the phrases of a language and of English in a folded sentence."""
-    patterns = []
-    for code in dict.fromkeys((language, "en")):
-        table = tables().get(code, {})
-        spaces = bool(phrase_table(code).get("spaces", True))
-        reader = PhraseReader(
-            table.get("parts", {}), lexicon_of(language).fold, spaces, GAP if spaces else GAP_WITHOUT_SPACES
-        )
-        patterns += [p for key in KEYS for written in table.get(key, ()) for p in reader.patterns(key, written)]
-    return Matcher(patterns).search
+def _phrases(language: str) -> Lexicon:
+    """The phrases of a language and of English, for folded sentences."""
+    forms = {code: phrase_table(code) for code in dict.fromkeys((language, "en"))}
+    written = ("language", "spaces", "fold_marks", "same")
+    merged = [{k: form[k] for k in written if k in form} | tables().get(code, {}) for code, form in forms.items()]
+    return build_lexicon(merged, KEYS)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from custom_metrics.abstention import WHOLE, decide, excerpt, lexicons
+from custom_metrics.abstention import decide, excerpt, lexicons
 from custom_metrics.abstention.patterns import PatternMatch, sources
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_reading import BARE
-from custom_metrics.abstention.sentence_splitting import mask_titles, split, stated_text
+from custom_metrics.abstention.sentence_splitting import split, stated_text
 
 
 class Match(NamedTuple):
@@ -30,11 +29,12 @@ class SentenceRead(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The decision of the tables of one language: sentence by sentence, and for the whole answer where that decides."""
+    """The decision of the tables of one language (:class:`custom_metrics.abstention.Decision`), sentence by sentence."""
 
     language: str
     abstains: bool
-    verdict: str
+    reason: str
+    sure: bool
     sentences: tuple[SentenceRead, ...]
 
 
@@ -43,27 +43,15 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
     of :func:`custom_metrics.abstention.is_abstention`."""
     explanations = []
     for code, lexicon in lexicons(text, language):
-        answer, reasons = excerpt(text), list[str]()
-        abstains = decide(lexicon.fold(answer), lexicon, reasons)
-        if abstains and (masked := mask_titles(answer)) != answer:
-            answer, reasons = masked, []
-            abstains = decide(lexicon.fold(answer), lexicon, reasons)
-        *readings, verdict = reasons
-        own = stated_text(lexicon.fold(answer), lexicon)
-        texts = [text for text, _ in split(own)]
-        if verdict == WHOLE:
-            texts.append(own)
-            readings.append(BARE.why)
-        sentences = tuple(  # a text that an answer takes back is read no further
-            SentenceRead(text, why, tuple(_matches(text, lexicon))) for text, why in zip(texts, readings, strict=False)
-        )
-        explanations.append(Explanation(code, abstains, verdict, sentences))
+        abstains, reason, sure, read = decide(lexicon.fold(excerpt(text)), lexicon)
+        sentences = (SentenceRead(sentence, why, tuple(_matches(sentence, lexicon))) for sentence, why in read)
+        explanations.append(Explanation(code, abstains, reason, sure, tuple(sentences)))
     return explanations
 
 
 def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
     trace: list[PatternMatch] = []
-    hits = lexicon.search(sentence, trace) | lexicon.details(sentence, trace)
+    hits = lexicon.search(sentence, trace)
     for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]
         if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Mapping
 from functools import lru_cache
 
 from custom_metrics.usage.characters import IGNORABLE, POINTS
@@ -63,13 +62,9 @@ def legible(text: str) -> str:
     if "&" in text:
         text = html.unescape(text)
     if "\\u" in text:
-        text = _ESCAPED.sub(_unescaped, text)
+        text = _ESCAPED.sub(lambda code: bytes.fromhex(code[0].replace("\\u", "")).decode("utf-16-be", "replace"), text)
     text = _BROKEN_APOSTROPHE.sub(r"\1'", text)
     return _SPLIT_OFF.sub("", text) if " n'" in text or " n’" in text or " '" in text or " ’" in text else text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be", "replace")
 
 
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
@@ -100,28 +95,3 @@ def is_boundary(outside: str, inside: str) -> bool:
     if not is_word(outside) or NO_SPACES.match(outside):
         return True
     return inside.isascii() and outside > "ɏ" and not "Ḁ" <= outside <= "ỿ"
-
-
-class _Boundaries(dict[str, int]):
-    """:func:`is_boundary` for one character inside, by the character outside; computed on first use."""
-
-    def __init__(self, inside: str, counts: int) -> None:
-        self.inside, self.counts = inside, counts
-
-    def __missing__(self, outside: str) -> int:
-        self[outside] = self.counts if is_boundary(outside, self.inside) else 0
-        return self[outside]
-
-
-BEGINS, ENDS = 1, 2
-_LEFT, _RIGHT = (
-    # the character inside counts only by whether it is ASCII
-    {True: _Boundaries("a", counts), False: _Boundaries("ж", counts)}
-    for counts in (BEGINS, ENDS)
-)
-
-
-def boundaries(word: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Whether a word may begin after a character (:data:`BEGINS` or 0), and end before one (:data:`ENDS` or 0), as two
-    mappings for inner loops, which add the two values."""
-    return _LEFT[word[0].isascii()], _RIGHT[word[-1].isascii()]

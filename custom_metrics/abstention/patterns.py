@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from custom_metrics.abstention.folding import BEGINS, ENDS, boundaries, is_word
+from custom_metrics.abstention.folding import is_boundary, is_word
 
 CLAUSE, JOINED, SPACE = -1, 0, 1
 """Joints: characters between an element and the one before; a gap has more. ``CLAUSE`` is the start of a clause."""
@@ -71,7 +71,6 @@ class PhraseReader:
         self._parts, self._folded, self._spaces, self._gap = parts, folded, spaces, gap
         self._open_parts: list[str] = []  # the parts that are being read
         self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
-        self._products: dict[tuple[Element, int, Element], Element] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
         """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
@@ -153,19 +152,12 @@ class PhraseReader:
             return tail
         last, first = row[-1], tail[0]
         if joint <= SPACE and last.right == first.left == CLOSED and len(last.words) * len(first.words) <= MAX_PRODUCT:
-            key = last, joint, first
-            if key not in self._products:
-                products = (
-                    Word(a + " " * joint + b, (*of_a, *of_b)) for a, of_a in last.words for b, of_b in first.words
-                )
-                self._products[key] = last._replace(words=frozenset(products), right=first.right)
-            return (*row[:-1], self._products[key], *tail[1:])
+            words = (Word(a + " " * joint + b, (*of_a, *of_b)) for a, of_a in last.words for b, of_b in first.words)
+            return (*row[:-1], last._replace(words=frozenset(words), right=first.right), *tail[1:])
         if joint == JOINED:
             last, first = last._replace(right=FREE), first._replace(left=FREE)
         return (*row[:-1], last, first._replace(joint=joint), *tail[1:])
 
-
-# ------------------------------------------------------------------------------------------------------------ matching
 
 Hits = dict[str, list[tuple[int, int]]]
 """Kind of phrase to the (start, end) of those found, in order of their ends."""
@@ -185,72 +177,29 @@ class _Node:
     complete: list[Pattern] = field(default_factory=list)  # those that end here
 
 
-class _Step(NamedTuple):
-    """Where a literal leads from a node."""
-
-    joint: int
-    grows_left: bool  # the literal stands inside a word of the text, all of which counts, from its beginning
-    grows_right: bool  # to its end
-    kinds: tuple[str, ...]  # of the patterns that are whole with it
-    inner: tuple[_Node, ...]  # from which there are further steps
-    reached: tuple[_Node, ...]
-
-
-_Way = tuple[_Step, tuple[Place, ...]]
-"""A step, and the places before it."""
-_Plan = tuple[tuple[_Way, ...], dict[_Node, tuple[_Step, ...]]] | tuple[()]
-"""The steps of a literal that begins a pattern, and those from each other node; empty where it does nothing."""
-
-
 class Matcher:
-    """A compiled set of patterns.
-
-    Plans are made when a text first needs them, so compiling costs little more than listing the literals.
-    """
+    """A compiled set of patterns."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         import ahocorasick
 
         self._root = _Node()
-        self._elements: dict[str, list[Element]] = {}  # of each literal
-        self._edges: dict[Element, list[tuple[_Node, _Node]]] = {}
+        self._steps: dict[Element, dict[_Node, _Node]] = {}  # of each element: from which node to which
+        by_literal: dict[str, dict[Element, None]] = {}
         for pattern in patterns:
             node = self._root
             for element in pattern.elements:
                 if element not in node.steps:
-                    if element not in self._edges:
-                        self._edges[element] = []
-                        for literal in {word.literal for word in element.words}:
-                            self._elements.setdefault(literal, []).append(element)
-                    node.steps[element] = _Node()
-                    self._edges[element].append((node, node.steps[element]))
+                    node.steps[element] = self._steps.setdefault(element, {})[node] = _Node()
+                    for literal in {word.literal for word in element.words}:
+                        by_literal.setdefault(literal, {})[element] = None
                 node = node.steps[element]
             node.complete.append(pattern)
         self._automaton = ahocorasick.Automaton()
-        for literal in self._elements:
-            self._automaton.add_word(literal, (len(literal), *boundaries(literal), [None] * 4))
-        if self._elements:
+        for literal, elements in by_literal.items():
+            self._automaton.add_word(literal, (literal, tuple(elements)))
+        if by_literal:
             self._automaton.make_automaton()
-
-    def _plan(self, literal: str, borders: int) -> _Plan:
-        """The steps of a literal, by whether a word of the text begins with it (:data:`BEGINS`) and ends with it."""
-        left, right = borders & BEGINS, borders & ENDS
-        leads: dict[_Node, dict[tuple[int, bool, bool], list[_Node]]] = {}
-        for element in self._elements[literal]:
-            if element.left == CLOSED and not left and is_word(literal[0]):
-                continue  # a mark at the end of a phrase stands beside any word
-            if element.right == CLOSED and not right and is_word(literal[-1]):
-                continue
-            how = element.joint, element.left == OPEN and not left, element.right == OPEN and not right
-            for node, after in self._edges[element]:
-                leads.setdefault(node, {}).setdefault(how, []).append(after)
-        steps: dict[_Node, tuple[_Step, ...]] = {}
-        for node, ways in leads.items():
-            for how, reached in ways.items():
-                kinds = tuple(dict.fromkeys(pattern.kind for after in reached for pattern in after.complete))
-                inner = tuple(after for after in reached if after.steps)
-                steps[node] = (*steps.get(node, ()), _Step(*how, kinds, inner, tuple(reached)))
-        return (tuple((step, ()) for step in steps.pop(self._root, ())), steps) if steps else ()
 
     def search(self, text: str, trace: list[PatternMatch] | None = None) -> Hits:
         """Find the patterns in a folded text.
@@ -260,46 +209,40 @@ class Matcher:
         spares.
         """
         hits: Hits = {}
-        if not self._elements:
+        if not self._steps:
             return hits
-        begun: dict[_Node, list[tuple[Place, ...]]] = {}  # the places that lead to each inner node
-        nodes = begun.keys()
+        begun: dict[_Node, list[tuple[Place, ...]]] = {self._root: [()]}  # the places that lead to each inner node
         padded = text + " "  # so that there is a character at both ends
-        for last, (size, lefts, rights, plans) in self._automaton.iter(text):
-            start, end = last + 1 - size, last + 1
-            borders = lefts[padded[start - 1]] + rights[padded[end]]
-            plan: _Plan | None = plans[borders]
-            if plan is None:
-                plan = plans[borders] = self._plan(text[start:end], borders)
-            if not plan:
-                continue
-            ways, later = plan
-            if later and not later.keys().isdisjoint(nodes):
-                led = [(step, node) for node in begun if node in later for step in later[node]]
-                ways += tuple(
-                    (step, places) for step, node in led for places in _before(text, start, step, begun[node])
-                )
-            for (joint, grows_left, grows_right, kinds, inner, reached), before in ways:
-                if joint == CLAUSE and not _starts_clause(text, start, hits):
+        for last, (literal, elements) in self._automaton.iter(text):
+            start, end = last + 1 - len(literal), last + 1
+            begins, ends = is_boundary(padded[start - 1], literal[0]), is_boundary(padded[end], literal[-1])
+            found: list[tuple[_Node, tuple[Place, ...]]] = []
+            for element in elements:
+                # a mark at the end of a phrase stands beside any word
+                if element.left == CLOSED and not begins and is_word(literal[0]):
                     continue
-                begin = _word_start(text, start) if grows_left else start
-                stop = _word_end(text, end) if grows_right else end
-                for kind in kinds:
+                if element.right == CLOSED and not ends and is_word(literal[-1]):
+                    continue
+                steps = self._steps[element]
+                nodes = [node for node in steps if node in begun]
+                if not nodes or (element.joint == CLAUSE and not _starts_clause(text, start, hits)):
+                    continue
+                begin = _word_start(text, start) if element.left == OPEN and not begins else start
+                stop = _word_end(text, end) if element.right == OPEN and not ends else end
+                for node in nodes:
+                    ways = [()] if node is self._root else _before(text, begin, element.joint, begun[node])
+                    found += [(steps[node], (*before, (begin, stop, literal))) for before in ways]
+            for node, places in found:
+                if node.steps:
+                    begun.setdefault(node, []).append(places)
+                for pattern in node.complete:
                     # of a turn that is the end of a word ("없지만"), the word itself may abstain
-                    at = before[0][0] if before else start if kind == "but" else begin
-                    if kind in hits:
-                        hits[kind].append((at, stop))
-                    else:
-                        hits[kind] = [(at, stop)]
-                if inner or trace is not None:
-                    places = (*before, (begin, stop, text[start:end]))
-                    for node in inner:
-                        if node in begun:
-                            begun[node].append(places)
-                        else:
-                            begun[node] = [places]
+                    at = start if pattern.kind == "but" and len(places) == 1 else places[0][0]
+                    kept = hits.setdefault(pattern.kind, [])
+                    if not kept or kept[-1] != (at, places[-1][1]):
+                        kept.append((at, places[-1][1]))
                     if trace is not None:
-                        trace += [(pattern, places) for node in reached for pattern in node.complete]
+                        trace.append((pattern, places))
         for kind in hits.keys() - _NEVER_SPARED if "except" in hits else ():
             spared = hits.pop(kind)
             if rest := [hit for hit in spared if not any(a <= hit[0] and hit[1] <= b for a, b in hits["except"])]:
@@ -307,18 +250,17 @@ class Matcher:
         return hits
 
 
-def _before(text: str, start: int, step: _Step, begun: Sequence[tuple[Place, ...]]) -> Iterator[tuple[Place, ...]]:
-    """The places found so far that end where a step requires it."""
-    begin = _word_start(text, start) if step.grows_left else start
+def _before(text: str, begin: int, joint: int, begun: Sequence[tuple[Place, ...]]) -> Iterator[tuple[Place, ...]]:
+    """The places found so far that end where a joint in front of `begin` requires it."""
     nearest = -1
     for places in reversed(begun):
         end = places[-1][1]
-        if end < max(nearest, begin - step.joint - MAX_WORD_END):
+        if end < max(nearest, begin - joint - MAX_WORD_END):
             return  # earlier ones end earlier: only the rest of a word can put them out of order
-        if step.joint <= SPACE:
-            if begin - end == step.joint and (not step.joint or text[end] == " "):
+        if joint <= SPACE:
+            if begin - end == joint and (not joint or text[end] == " "):
                 yield places
-        elif max(nearest, begin - step.joint) <= end <= begin:
+        elif max(nearest, begin - joint) <= end <= begin:
             nearest = end
             yield places
 
@@ -346,11 +288,4 @@ def _word_start(text: str, start: int) -> int:
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
     """Whether a clause starts at `start`: after a mark, or after an opener."""
     end = len(text[:start].rstrip(" "))
-    if not end or text[end - 1] in _CLAUSE_STARTS:
-        return True
-    for _, stop in reversed(hits.get("openers", ())):
-        if stop == end:
-            return True
-        if stop < end - MAX_WORD_END:  # earlier ones end earlier: only the rest of a word can put them out of order
-            return False
-    return False
+    return not end or text[end - 1] in _CLAUSE_STARTS or any(stop == end for _, stop in hits.get("openers", ()))

@@ -6,7 +6,6 @@ English, since models often answer in English, whatever the language of the ques
 
 from __future__ import annotations
 
-import gc
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from custom_metrics.abstention.folding import BEGINS, EDGE, ENDS, boundaries, fold
+from custom_metrics.abstention.folding import EDGE, fold, is_boundary
 from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PhraseReader
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
@@ -31,19 +30,11 @@ LANGUAGES: tuple[str, ...] = tuple(
 )
 """Codes with a phrase table: the union of NoMIRACL's and mFAVA's languages."""
 
-UNSPECIFIC = (
-    *("ordinals", "requests", "reviews", "asks", "asks_number", "asks_name", "asks_date"),
-    *("greets", "prepares", "restates", "unasked", "missing", "elsewhere"),
-)
-"""Keys whose words say little of the language of a text: those of questions, which answers repeat, and of any text."""
-
 PATTERN_KEYS = (
     *("material", "silent", "lacks", "abstains", "bare", "openers", "citing"),
-    *("beside", "part", "but", "although", "reported", "offer", "except", "untrue", "present", "affirms"),
-    *(DETAIL_KEYS := ("some", "only", "besides", "tells", "verdict", "denies", *UNSPECIFIC)),
+    *("beside", "part", "but", "although", "reported", "offer", "except", "present", "affirms"),
 )
-"""Keys whose phrases may hold parts and gaps; those of :data:`DETAIL_KEYS` are looked for apart, in the few texts that need
-them, as their words are common."""
+"""Keys whose phrases may hold parts and gaps."""
 WORD_KEYS = ("answer_marker", "yes", "no")
 _KEYS = frozenset(("language", "name", "spaces", "fold_marks", "same", "parts", *PATTERN_KEYS, *WORD_KEYS))
 
@@ -54,11 +45,9 @@ class Lexicon:
     :meth:`custom_metrics.abstention.patterns.Matcher.search`."""
 
     search: Callable[..., Hits]
-    details: Callable[..., Hits]  # the phrases of :data:`DETAIL_KEYS`
     fold: Callable[[str], str]  # folds a text as the phrases were folded
     yes: tuple[str, ...]
     no: tuple[str, ...]
-    answers: tuple[str, ...]  # "answer" and the like
     answer_marker: re.Pattern[str]
 
 
@@ -96,17 +85,10 @@ def supported_language(language: str | None) -> str | None:
 @cache
 def lexicon_of(language: str) -> Lexicon:
     """The compiled phrases of a language and of English."""
-    tables = [phrase_table(code) for code in dict.fromkeys((language, "en"))]
-    collected = gc.isenabled()
-    gc.disable()  # the new objects stay, and looking them through would take two thirds of the time
-    try:
-        return build_lexicon(tables)
-    finally:
-        if collected:
-            gc.enable()
+    return build_lexicon([phrase_table(code) for code in dict.fromkeys((language, "en"))])
 
 
-def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
+def build_lexicon(tables: Sequence[dict[str, Any]], keys: Sequence[str] = PATTERN_KEYS) -> Lexicon:
     """Compile phrase tables. The first one decides how phrases and texts are folded (`fold_marks`, `same`). A
     ValueError names the language, the key and the phrase that cannot be read."""
     marks, respellings = bool(tables[0].get("fold_marks")), _respellings(tables[0])
@@ -120,21 +102,19 @@ def build_lexicon(tables: Sequence[dict[str, Any]]) -> Lexicon:
         for key in WORD_KEYS:
             words[key].update(dict.fromkeys(filter(None, (folded(word).strip(EDGE) for word in table.get(key, [])))))
         spaces = bool(table.get("spaces", True))
-        parts = {**{key: table[key] for key in PATTERN_KEYS if key in table}, **table.get("parts", {})}
+        parts = {**{key: table[key] for key in keys if key in table}, **table.get("parts", {})}
         reader = PhraseReader(parts, folded, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
-        for kind in PATTERN_KEYS:
+        for kind in keys:
             try:
                 patterns += (pattern for written in table.get(kind, ()) for pattern in reader.patterns(kind, written))
             except ValueError as error:
                 raise ValueError(f"{table['language']}: {kind!r}: {error}") from None
     markers = "|".join(map(re.escape, words["answer_marker"]))
     return Lexicon(
-        search=Matcher(pattern for pattern in patterns if pattern.kind not in DETAIL_KEYS).search,
-        details=Matcher(pattern for pattern in patterns if pattern.kind in DETAIL_KEYS).search,
+        search=Matcher(patterns).search,
         fold=folded,
         yes=tuple(words["yes"]),
         no=tuple(words["no"]),
-        answers=tuple(words["answer_marker"]),
         answer_marker=re.compile(rf"(?:{markers})\s?:\s?" if markers else r"(?!)"),
     )
 
@@ -159,10 +139,11 @@ def likely_languages(text: str) -> tuple[str, ...]:
     for variant, languages in counted.items():
         padded = variant + " "
         sizes: dict[frozenset[str], int] = defaultdict(int)  # by the languages that have the words in common
-        for last, (size, lefts, rights, codes) in automaton.iter(variant):
-            bounds = lefts[padded[last - size]] + rights[padded[last + 1]]
-            if bounds == BEGINS + ENDS or (bounds and size >= _STEM):
-                sizes[codes] += size
+        for last, (literal, codes) in automaton.iter(variant):
+            begins = is_boundary(padded[last - len(literal)], literal[0])
+            ends = is_boundary(padded[last + 1], literal[-1])
+            if (begins and ends) or ((begins or ends) and len(literal) >= _STEM):
+                sizes[codes] += len(literal)
         for codes, size in sizes.items():
             for language in codes & languages:
                 counts[language] += size
@@ -177,8 +158,7 @@ def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
     by_literal: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         table = phrase_table(language)
-        keys = [key for key in (*PATTERN_KEYS, *WORD_KEYS) if key not in UNSPECIFIC]
-        listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in keys)]
+        listed = [*table.get("parts", {}).values(), *(table.get(key, ()) for key in (*PATTERN_KEYS, *WORD_KEYS))]
         # all at once, one a line: folding each by itself would take ten times as long
         lines = _PIECES.sub("\n", "\n".join(phrase for group in listed for phrase in group))
         folded = respelt = fold(lines, bool(table.get("fold_marks")))
@@ -189,7 +169,7 @@ def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
             by_literal[literal].append(language)
     automaton = ahocorasick.Automaton()
     for literal, languages in by_literal.items():
-        automaton.add_word(literal, (len(literal), *boundaries(literal), frozenset(languages)))
+        automaton.add_word(literal, (literal, frozenset(languages)))
     automaton.make_automaton()
     without_marks = frozenset(language for language in LANGUAGES if phrase_table(language).get("fold_marks"))
     return automaton, frozenset(LANGUAGES) - without_marks, without_marks

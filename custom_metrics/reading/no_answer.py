@@ -13,9 +13,6 @@
 ``markup``        tags, entities and commands of HTML, XML and LaTeX, with no text between them
 ``code``          begins as a program does, and no line of prose follows
 ``debris``        special tokens and turn headings of chat templates, also broken ones ("assistant", "im_end|>", "[PAD]")
-``noise``         characters that make no words, see :mod:`custom_metrics.reading.noise`
-``script``        more than a name (three words, 30 letters; 8 without spaces, 12 Korean) in a script that neither the
-                  question nor its passages nor English use; only where a question is given
 ================  =====================================================================================================
 
 A text that the passages hold word for word is an answer, whatever it looks like ("Boom Boom Boom Boom"); only the kind
@@ -25,26 +22,21 @@ A text that the passages hold word for word is an answer, whatever it looks like
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from custom_metrics.abstention.folding import EDGE, NO_SPACES, SIGNS, fold
-from custom_metrics.abstention.phrases import LANGUAGES, phrase_table
-from custom_metrics.reading.noise import is_noise, script_of, scripts
+from custom_metrics.abstention.folding import EDGE
 
-KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris", "noise", "script")
+KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris")
 
-_HEADING_WORDS = 4
 MAX_CHARACTERS = 2000  # at the front: a text that is no answer shows it from its beginning
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
 
-_OFTEN = ("Yes, ", "I don", "\nYes, ", "\nI don")  # no part of a prompt begins so: most answers of a run need no more
 _ASKING = "?？؟.;。 \"'”“»"
 _LEAD = re.compile(r"[\s\"'*“”„«»]*")
 _PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
@@ -78,8 +70,6 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
 
     Passages are those of the document, as they stand in the prompt.
     """
-    if text.startswith(_OFTEN):
-        return text
     query = (question or "").strip().rstrip(_ASKING).lower()
     start, headed = 0, False
     while True:
@@ -110,26 +100,6 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
     return text[output.end() :] if output else ""
 
 
-_LABEL = re.compile(r"(?:^|(?<=[\s#*:：]))(?![\u0e00-\u9fff]{7})[^\W\d_][^\n:：.!?。]{0,30}[:：]")
-_UNFILLED = re.compile(r"\.{3}|…|\[[^\[\]\d]{2,80}\]|<[^<>\n]{2,40}>|[\"'](?:NO_)?ANSWER[\"'](?: OR )?")
-_COUNTS = re.compile(r"(?:\d+[.):]?\s+){10,}\d+\W*")
-
-
-def is_unfilled(text: str, question: str | None = None) -> bool:
-    """Whether a text is a form with nothing in it: headings ("Passage 1:\\nPassage 2:"), with dots or what to write in
-    brackets behind them, also with the question; or numbers of items."""
-    labels = _LABEL.findall(text) if ":" in text or "：" in text else ()
-    if not labels:
-        return bool(_COUNTS.fullmatch(text))
-    query = (question or "").strip().rstrip(_ASKING)
-    rest = _LABEL.sub(" ", text.replace(query, " ") if query else text)
-    if len(labels) + len(_UNFILLED.findall(rest)) > 2:
-        rest = _UNFILLED.sub(" ", rest)
-    return not (_SUBSTANCE.search(rest) or not SIGNS.keys().isdisjoint(rest)) or (
-        len(labels) > 1 and labels[-1].startswith(rest.strip())
-    )
-
-
 _LONGEST_FAILURE = 200  # characters
 _REST_OF_ENTRY = 60  # characters behind an entry of several words
 _WILDCARD = 40
@@ -154,8 +124,8 @@ _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 
 
 @cache
-def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[str]]:
-    """Apologies; the first two characters of entries to the pattern of these entries; the first two of any failure."""
+def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]]]:
+    """Apologies; and the first two characters of entries to their pattern."""
     table = dict(_table("service_failures"))
     apologies = frozenset(table.pop("apologies"))
     patterns: dict[str, set[str]] = {}
@@ -164,9 +134,7 @@ def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]], frozenset[s
         if " " in entry.removesuffix(" *") and not entry.endswith("*"):
             pattern += f"(?:\\b.{{0,{_REST_OF_ENTRY}}})?"
         patterns.setdefault(entry[:_KEY], set()).add(pattern)
-    codes = {word[:_KEY] for word in ("http", "status", "error", "code")} | {f"{a}{b}" for a in "45" for b in range(10)}
-    begins = frozenset({apology[:_KEY] for apology in apologies} | codes | patterns.keys())
-    return apologies, {key: re.compile("|".join(sorted(group))) for key, group in patterns.items()}, begins
+    return apologies, {key: re.compile("|".join(sorted(group))) for key, group in patterns.items()}
 
 
 def is_service_failure(text: str, question: str | None = None) -> bool:
@@ -183,9 +151,7 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
         return True
     if len(text) > _LONGEST_FAILURE:
         return False
-    apologies, entries, begins = _failures()
-    if start.lstrip(_FAILURE_EDGE)[:_KEY].lower() not in begins:  # as nearly all answers
-        return False
+    apologies, entries = _failures()
     failed = False
     for clause in _CLAUSE_END.split(text.replace("’", "'").lower()):
         clause = clause.strip(_FAILURE_EDGE)
@@ -204,7 +170,6 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
 
 
 _COPIES = 4
-_DOUBLED = 3
 _LONGEST_PERIOD = 64  # words
 _LONGEST_UNIT = 32  # characters
 _SAME_LETTER = 6  # "XXXX" may be a name, and "1111" is a year
@@ -231,9 +196,6 @@ def _loops(text: str) -> bool:
         if len({*pairwise(joined)}) < _FEW * (len(joined) - 1):
             return not _says_something_first(text)
     # all but the first quarter goes round, and that quarter is no sentence
-    doubled = [word for word, after in pairwise(words) if word == after and _SUBSTANCE.search(word)]
-    if len({*doubled}) >= _DOUBLED and _COPIES * len(doubled) >= len(words):
-        return True  # "de de la la los los"
     tail = words[len(words) // 4 :] if len(words) >= _COPIES * 2 else []
     unit = _period(tail, _LONGEST_PERIOD)
     return any(map(_SUBSTANCE.search, tail[:unit])) and not _says_something_first(text)
@@ -269,14 +231,12 @@ _TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
 def _is_markup(text: str) -> bool:
     if "<" not in text and "&" not in text and "\\" not in text:
         return False
-    names: Counter[str] = Counter(match["name"].lower() for match in _TAG.finditer(text) if match["name"])
-
-    def stripped(tag: re.Match[str]) -> str:
-        name = (tag["name"] or "").lower()
-        is_tag = not name or name in _table("forms")["html"]["any"] or tag["closing"] or tag["more"] or names[name] > 1
-        return " " if is_tag else tag[0]
-
-    bare = _LATEX.sub(" ", _TAG.sub(stripped, text))
+    html = _table("forms")["html"]["any"]  # "<Paris>" may be an answer
+    bare = _TAG.sub(
+        lambda tag: " " if not tag["name"] or tag["name"].lower() in html or tag["closing"] or tag["more"] else tag[0],
+        text,
+    )
+    bare = _LATEX.sub(" ", bare)
     return bare != text and not _SUBSTANCE.search(bare)
 
 
@@ -292,76 +252,9 @@ def _is_code(text: str) -> bool:
 
 
 def _is_debris(text: str) -> bool:
-    first = _SUBSTANCE.search(text)
-    if first and not any(
-        _form_of("debris").match(text, at) for at in range(first.start() + 1)
-    ):  # as nearly all answers
-        return False
+    if 2 * text.count("\ufffd") > len(text):
+        return True  # characters that could not be decoded
     return _TOKEN_FORM.search(text) is not None and not _SUBSTANCE.search(_form_of("debris").sub(" ", text))
-
-
-_BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\uff00-\uff60]")
-_NAME_WORDS, _NAME_LETTERS, _NAME_UNSPACED, _NAME_HANGUL = 3, 30, 8, 12
-_OF_MANY_SIGNS = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HANGUL"))  # written by languages with a phrase table
-_PAIRS_KNOWN = (
-    0.6  # of letters drawn at random a third in Cyrillic, half in Arabic and Hebrew; names have less than other words
-)
-_HANGUL = re.compile("[\uac00-\ud7a3]+")
-
-
-def _is_foreign(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    if question is None or text.isascii() or not _BEYOND_LATIN.search(text):
-        return False
-    counts = scripts(text)
-    script, most = next(iter(counts.most_common(1)), ("LATIN", 0))  # no letter: digits and marks
-    if script == "LATIN" or 2 * most <= counts.total():
-        return False
-    unspaced, hangul = (sum(map(len, pattern.findall(text))) for pattern in (NO_SPACES, _HANGUL))
-    within = most <= _NAME_LETTERS and unspaced <= _NAME_UNSPACED and hangul <= _NAME_HANGUL
-    if len(text.split()) <= _NAME_WORDS and within:
-        return False
-    if any(script_of(char) == script for char in set(question).union(*passages)):
-        return False
-    return script not in _OF_MANY_SIGNS and not _makes_words(text)
-
-
-@cache
-def _pairs_of_letters() -> frozenset[str]:
-    """Two letters that stand side by side in a phrase table, other than Latin ones."""
-    tables = "\n".join(fold(str(phrase_table(language))) for language in LANGUAGES)
-    return frozenset(a + b for a, b in pairwise(tables) if min(a, b) > "ɏ")
-
-
-def _makes_words(text: str) -> bool:
-    """Whether most letters of a text in an alphabet follow each other as in the phrase tables, so that it is in a language
-    that has one, or in one much like it."""
-    pairs = [a + b for a, b in pairwise(fold(text)) if min(a, b) > "ɏ"]
-    return sum(pair in _pairs_of_letters() for pair in pairs) >= _PAIRS_KNOWN * len(pairs)
-
-
-_ENGLISH = frozenset("the of and to in is are was were a an that this it for by on with as there from".split())
-"""Of the prompt's language, in which some models answer questions of any other."""
-_CONTENT = re.compile("[0-9]+|[a-zß-ɏ]{4,}")
-_FEWEST_CONTENT = 4
-
-
-def is_unrelated(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    """Whether an answer has no longer word, name or number in common with question and passages, and is no English either.
-
-    Only of answers and questions in Latin script: others inflect at the beginning, or do not part words. A word is known by
-    its first six letters. An answer of fewer than four words and numbers may be a name that the passages do not have.
-    """
-    text, words = text.replace("\ufffd", ""), text.casefold().split()
-    if not question or not passages or _BEYOND_LATIN.search(text) or _BEYOND_LATIN.search(question):
-        return False
-    content = _content(text)
-    if len(content) < _FEWEST_CONTENT or sum(word in _ENGLISH for word in words) > len(words) / 6:
-        return False
-    return content.isdisjoint(_content("\n".join((question, *passages))))
-
-
-def _content(text: str) -> set[str]:
-    return {word[:6] for word in _CONTENT.findall(fold(text, marks=True))}
 
 
 def no_answer(text: str, question: str | None = None, passages: Sequence[str] = ()) -> str | None:
@@ -373,21 +266,14 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
     text = text[:MAX_CHARACTERS]
     if not _SUBSTANCE.search(text):
         return "empty"
-    sound = _is_sound(text)
-    if not sound and is_service_failure(text, question):
+    if is_service_failure(text, question):
         return "failure"
     asked = (question or "").strip().rstrip(_ASKING).casefold() or "\0"
     heading, again, behind = text.casefold().rpartition(asked)  # "The question is: ..."
-    repeated = again and not _SUBSTANCE.search(behind) and len(heading.split()) <= _HEADING_WORDS
+    repeated = again and not _SUBSTANCE.search(behind) and len(heading.split()) <= 4
     if repeated or not _SUBSTANCE.search(without_prompt(text, question, passages)):
         return "prompt"
-    if sound:
-        return None
     kind = _form(text)
-    if kind is None and is_noise(_TAG.sub(" ", text), question, passages):
-        kind = "noise"
-    elif kind is None and _is_foreign(text, question, passages):
-        kind = "script"
     if kind == "loop":
         text = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]  # "Berlin\nBerlin\nBerlin\nBerlin"
     folded = text.strip(EDGE).casefold()
@@ -396,13 +282,6 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
 
 
 @lru_cache(maxsize=1024)  # models repeat themselves
-def _is_sound(text: str) -> bool:
-    """Whether a text in Latin script is an answer to any question, but for one that it repeats."""
-    if not text.isascii() and _BEYOND_LATIN.search(text):
-        return False  # that depends on question and passages
-    return not (is_service_failure(text) or _form(text) or is_noise(_TAG.sub(" ", text), question=""))
-
-
 def _form(text: str) -> str | None:
     kinds = {"markup": _is_markup, "code": _is_code, "debris": _is_debris, "loop": _loops}
     return next((kind for kind, is_kind in kinds.items() if is_kind(text)), None)

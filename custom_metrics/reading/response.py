@@ -34,13 +34,6 @@ _SPACE = re.compile(r"\s+")
 _TERMINAL = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b[78=>]|\x1b"
 )
-# Lines without any of the above that begin no object: nearly all answers.
-_PLAIN = "[^<\\[◁\x1b\x9b\\n]*"
-_LINE = (
-    r"(?![^\S\n]*(?i:[{`#]|assistant|model|user|human|question))"
-    rf"{_PLAIN}(?:\[(?!/?(?i:inst|end final)){_PLAIN})*"
-)
-_UNFORMED = re.compile(rf"{_LINE}(?:\n{_LINE})*")
 _FENCED = re.compile(r"```[A-Za-z0-9]{0,20}[^\S\n]*\n(?P<inside>.*)\n[^\S\n]*```", re.DOTALL)
 _ANSWER_KEYS = ("answer", "final_answer", "output", "response", "result")
 _LONGEST_OBJECT = 20_000  # characters
@@ -59,8 +52,6 @@ def final_answer(response: str | None) -> str:
         return ""
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
     text = after_reasoning(text)
-    if text is response and _UNFORMED.fullmatch(response):
-        return response
     lead = _LEAD.match(text)
     start = lead.end() if lead else 0
     if text.startswith("[INST]", start) and (closing := text.find("[/INST]", start)) >= 0:  # a repeated instruction

@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{verdict}: it looks most like {languages}, and {why} (--language reads it as another)")
     for explanation in explanations:
         tables = dict.fromkeys((explanation.language, "en"))
-        say(f"{explanation.verdict} (tables: {', '.join(tables)})")
+        verdict = "an abstention" if explanation.abstains else "no abstention"
+        sure = "sure" if explanation.sure else "not sure: no phrase decides"
+        say(f"{verdict}, {sure}: {explanation.reason} (tables: {', '.join(tables)})")
         for sentence in explanation.sentences:
             say(f"  {sentence.text.strip()!r}: {sentence.reading}")
             for kind, pattern, text, words in sentence.matches:

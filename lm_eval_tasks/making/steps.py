@@ -14,7 +14,6 @@ from rapidfuzz import fuzz
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
 from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.noise import scripts
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import merged, parse
@@ -63,6 +62,16 @@ def other_language(text: str, language: str, beside: str = "") -> str | None:
     if expected and 2 * sum(number for number, _ in strange) > sum(counts.values()):
         return max(strange)[1].lower()
     return None
+
+
+def scripts(text: str) -> Counter[str]:
+    """The number of a text's letters in each script, by the names of Unicode ("CYRILLIC", "CJK"; kana are "KATAKANA")."""
+    counts: Counter[str] = Counter()
+    for char, number in Counter(filter(str.isalpha, text)).items():
+        name = unicodedata.name(char, "?").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ")
+        script = re.split("[ -]", name, maxsplit=1)[0]
+        counts[{"HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK"}.get(script, script)] += number
+    return counts
 
 
 # --------------------------------------------------------------------------------------------------------------- questions

@@ -96,7 +96,7 @@ _LITE = Group(
 _GROUPS = (*map(_group, PROMPTS), _LITE)
 
 BENCHMARK = Benchmark(
-    version=1.9,
+    version=2.0,
     tasks=tuple(task for group in _GROUPS for task in group.tasks),
     groups=_GROUPS,
     languages={code: folder.capitalize() for code, folder in LANGUAGES.items()},

@@ -13,10 +13,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from custom_metrics.abstention import abstains_in_other_language, affirms_presence, denies_presence, is_abstention
+from custom_metrics.abstention import affirms_presence, denies_presence, is_abstention
 from custom_metrics.broken_run import Answered, Labels, is_repetitive, signs_of, warning
 from custom_metrics.reading.no_answer import KINDS, no_answer, without_prompt
-from custom_metrics.reading.noise import is_noise
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.spans import span_of
 from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
@@ -108,14 +107,12 @@ def _abstention(text: str) -> None:
     for language in ("de", None):
         read = (is_abstention(text, language), denies_presence(text, language), affirms_presence(text, language))
         assert all(isinstance(value, bool) for value in read)
-    assert isinstance(abstains_in_other_language(text, "de"), bool)
 
 
 def _no_answer(text: str) -> None:
     passages = ("Berlin: Berlin is a city.", "Paris: The capital.")
     assert no_answer(text, "Wo ist Berlin?", passages) in (None, *KINDS)
     assert len(without_prompt(text, "Wo ist Berlin?", passages)) <= len(text)
-    assert isinstance(is_noise(text, "Wo ist Berlin?", passages), bool)
     assert isinstance(is_repetitive(text, "de"), bool)
 
 
