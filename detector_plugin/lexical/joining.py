@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from itertools import accumulate
 
-from custom_metrics.usage.characters import ascii_digits
+from custom_metrics.usage.printable import ascii_digits
 
 _LANGUAGES = {
     ",": "en zh yue ja ko th he hi bn ta te mr gu pa ne ur fa ar sw yo ms fil tl si my km am ha",

@@ -15,7 +15,7 @@ from operator import eq
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.usage.characters import IGNORABLE, POINTS, ascii_digits
+from custom_metrics.usage.printable import IGNORABLE, POINTS, ascii_digits
 
 # Scripts without spaces are compared character by character; everything else by runs of letters and digits.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

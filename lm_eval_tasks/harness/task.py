@@ -15,8 +15,7 @@ from custom_metrics.filters import label_of
 from custom_metrics.reading.reasoning import with_opening
 from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.units import FEW, is_measurable, within_scale
+from custom_metrics.statistics.figures import FEW, Figure, Rows, is_measurable, within_scale
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank

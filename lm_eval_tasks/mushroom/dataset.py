@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import merged, render
+from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.atomic import digests_of

@@ -35,10 +35,9 @@ from custom_metrics.scores.unsupported import (
     is_unsupported,
     unsupported_probability,
 )
-from custom_metrics.statistics.figures import Figure, FloatWithCounts
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, is_measurable
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import processes
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, describe
