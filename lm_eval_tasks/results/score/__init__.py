@@ -3,13 +3,12 @@
 ``lm_eval --predict_only --log_samples`` writes samples files; :func:`score` runs the same harness tasks over their
 documents and answers, so the numbers are those of a run in one step.
 
-Several processes can each tag a part. Each stores its spans in a file of its own
+Several processes of a launch can each tag a part. Each stores its spans in a file of its own
 (:class:`detector_plugin.span_store.StoredDetector`). The process that scores afterwards reads them all.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import math
@@ -33,7 +32,7 @@ from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask, log_kappa
 from lm_eval_tasks.detection.marked_labels import KINDS
-from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.formats import with_bounds
 from lm_eval_tasks.results.marks.draw import TaskAnswers
@@ -56,14 +55,13 @@ def score(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     output: Path | None = None,
-    workers: int = 1,
     marks: Sequence[Path] = (),
     complete_to: int | None = None,
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
 
-    Several processes can share the tagging: `workers` of them, or those that ``accelerate launch`` or ``torchrun`` started.
-    One of them scores, so the numbers are those of one process.
+    Processes that ``accelerate launch`` or ``torchrun`` started share the tagging. One of them scores, so the numbers are
+    those of one process.
 
     The detector's spans are stored in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
     the same command continues from there.
@@ -74,7 +72,6 @@ def score(
             :func:`lm_eval_tasks.clapnq.dataset.load`.
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
             Default: beside the samples.
-        workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
             ``marked_rate``; labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
         complete_to: count only the first draws of marks, so many.
@@ -90,11 +87,6 @@ def score(
         OSError: the results could not be written; the spans are stored for the next run.
     """
     launch = processes.here()
-    if workers < 1 or (workers > 1 and launch.number > 1):
-        raise UsageError(
-            f"score: {workers} workers in each of the {launch.number} processes that were launched; start them with one or "
-            f"with the other, and at least one"
-        )
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
@@ -150,7 +142,7 @@ def score(
                 written.append(rate_by_marks(files[LOGGED], joined[folder][LOGGED], target, partial))
         elif launch.rank == 0:
             with marked.in_force(joined.get(folder, {})):
-                written.append(_score_model(work, _earlier_results(source), workers))
+                written.append(_score_model(work, _earlier_results(source)))
         else:
             processes.barrier()  # until the first process has the folder to itself
             tag_part(work, launch.rank, launch.number)
@@ -166,7 +158,7 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
     return join(marks, TaskAnswers.of(run.model, run.tasks[task]), complete_to)
 
 
-def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
+def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
     """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
     from lm_eval_tasks.harness.host import EvaluationTracker, simple_evaluate
 
@@ -185,8 +177,6 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
             processes.barrier()
             tag_part(work, launch.rank, launch.number)
             processes.barrier()
-        elif workers > 1:
-            processes.in_workers(functools.partial(tag_part, work), workers, f"detector {work.metadata['detector']}")
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
