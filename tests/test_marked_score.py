@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.reading.words import words
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.figures import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.dataset import load

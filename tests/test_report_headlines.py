@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable, without_point
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.units import is_measurable, without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.mfava.dataset import LANGUAGES

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 
-from custom_metrics.usage.characters import IGNORABLE, POINTS
+from custom_metrics.usage.printable import IGNORABLE, POINTS
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(

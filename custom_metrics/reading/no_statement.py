@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from custom_metrics.abstention.folding import NO_SPACES, fold
-from custom_metrics.usage.shipped_tables import shipped_rows
+from custom_metrics.usage import shipped_rows
 
 _BEGINNING = 300  # characters
 _WORDS = re.compile(r"[^\W\d_]+")

@@ -11,7 +11,7 @@ from collections import deque
 from functools import cache
 from typing import NamedTuple
 
-from custom_metrics.usage.shipped_tables import shipped_rows
+from custom_metrics.usage import shipped_rows
 
 _END = 200  # characters
 _SENTENCE_ENDS = tuple(".!?:。！？।۔؟…)]}\"'”’»*`_>")

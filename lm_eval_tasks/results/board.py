@@ -19,11 +19,10 @@ import numpy as np
 
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.balanced_error import COSTS, BalancedError
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
 from custom_metrics.statistics.strata import error_across
-from custom_metrics.statistics.units import is_measurable
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.measuring import Measured, pooled
@@ -39,7 +38,7 @@ class Cell(NamedTuple):
 
     value: float  # over all documents that count for the run
     figure: Figure  # the same as the run's results have it, with bounds
-    is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.units`)
+    is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.figures`)
     competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
     doubts: tuple[str, ...] = ()  # about the answers, in short: a first rank is then no distinction
     rank: int | None = None

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, fixed, is_measurable, small_n
+from custom_metrics.statistics.figures import NOT_MEASURABLE, Figure, Unit, fixed, is_measurable, small_n
 from custom_metrics.usage.printable import on_one_line, printable
 
 UNDEFINED_TEXT = "undefined"
@@ -113,7 +112,7 @@ def range_of(figure: Figure, unit: Unit) -> str:
 
 
 def not_measurable(figure: Figure, unit: Unit, needs: str = "") -> str:
-    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`), with what it `needs`:
+    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.figures`), with what it `needs`:
     ``not measurable without marks (0 to 100 %)``; empty for any other figure."""
     without = f" without {needs}" if needs else ""
     return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE}{without} ({range_of(figure, unit)})"

@@ -16,11 +16,10 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, overload
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
 from custom_metrics.statistics.paired_difference import MOVER, TANGO, detectable_difference
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
@@ -89,7 +88,7 @@ class Difference:
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
-    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
+    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.figures`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
     standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
     documents: int = 0  # that were paired; as many as `n`, unless they are in clusters

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from custom_metrics.statistics.figures import NOT_MEASURABLE
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, shorten
 from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference

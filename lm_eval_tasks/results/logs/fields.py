@@ -18,10 +18,10 @@ import jmespath
 from jmespath.exceptions import ArityError, JMESPathError, UnknownFunctionError
 from jmespath.visitor import TreeInterpreter
 
+from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, without_surrogates
 from custom_metrics.usage.secrets import blank
-from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.results.logs.messages import answer_of, is_spoken, messages, question_of, tool_outputs
 from lm_eval_tasks.results.logs.values import decoded
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import MAX_USEFUL_CI_WIDTH, Figure
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.units import MAX_USEFUL_CI_WIDTH
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results import LOGGED

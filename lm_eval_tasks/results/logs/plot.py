@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, without_point
+from custom_metrics.statistics.figures import NOT_MEASURABLE, Figure, without_point
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
 from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point

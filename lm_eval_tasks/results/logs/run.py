@@ -9,7 +9,6 @@ which a killed run goes on where it stopped (:mod:`detector_plugin.span_store`),
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import math
@@ -35,12 +34,10 @@ from custom_metrics.scores.unsupported import (
     is_unsupported,
     unsupported_probability,
 )
-from custom_metrics.statistics.figures import Figure, FloatWithCounts
+from custom_metrics.statistics.figures import Figure, FloatWithCounts, is_measurable
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin import processes
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG, Detector, describe
 from detector_plugin.filters import given_options, shared_detector
 from detector_plugin.sentences import sentence_bounds
@@ -61,7 +58,7 @@ _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows it
 
 _BLOCK = 256  # answers that are tagged together
 _NAME = "answer"  # of the filter
-_STORES = ".spans_*.jsonl"
+_STORE = ".spans_0.jsonl"
 
 _SHARE, _CORRECTED = OF_A_DETECTOR
 FLAGGED_ANSWERS = "flagged_answers"
@@ -113,7 +110,6 @@ def detect_log(
     detector_args: Mapping[str, Any] | str | None = None,
     calibration: str | None = None,
     language: str | None = None,
-    workers: int = 1,
     tell: Callable[[str], None] = _LOG.info,
 ) -> Path:
     """Tag the answers of logs (:func:`lm_eval_tasks.results.logs.answers.open_log`; or of a file, whose fields are then
@@ -121,15 +117,13 @@ def detect_log(
 
     `output` gets the spans and shares of each answer; the run is the folder of this name without its suffix. A
     `calibration` of RAG answers corrects the rate of a log in one language. `language` is the ISO 639 code of answers that
-    name none; without it, theirs is guessed. `workers` processes share the tagging. `tell` is given the fields of
-    each log before its first answer is tagged. UsageError where no record can be used: then nothing is written.
+    name none; without it, theirs is guessed. `tell` is given the fields of each log before its first answer is tagged.
+    UsageError where no record can be used: then nothing is written.
     """
     logs = [open_log(source, str(source), {})] if isinstance(source, Path) else list(source)
     folder = output.with_suffix("")
-    if folder == output or workers < 1 or (output.exists() and any(output.samefile(log.file.path) for log in logs)):
-        raise UsageError(
-            "detect: name an output such as out.jsonl (out/ becomes the run), not the log itself, and 1 worker or more"
-        )
+    if folder == output or (output.exists() and any(output.samefile(log.file.path) for log in logs)):
+        raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), not the log itself")
     for log in logs:
         tell(log.description)
     named = calibration or calibrated.NO_CALIBRATION
@@ -141,8 +135,6 @@ def detect_log(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_folder(folder) as partial:
-            if workers > 1:
-                processes.in_workers(functools.partial(tag_part, job), workers, f"detector {detector}")
             spans = partial / "spans"
             results = _write_rows(
                 rows_of(_tagged(job, left_out)), partial, {"read_from": "log"}, logs[0].file.path.stem, spans
@@ -161,8 +153,7 @@ def detect_log(
                 reasons or "no line",
             )
             written = _publish(results, folder, partial, {spans: output})
-            for store in folder.glob(_STORES):
-                store.unlink()
+            (folder / _STORE).unlink(missing_ok=True)
     finally:
         if is_new:
             with suppress(OSError):  # it is not empty
@@ -177,8 +168,7 @@ def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Ite
 
     block, last = list[_Line](), 0
     for log in logs:
-        size, is_quiet = log.file.path.stat().st_size, processes.here().rank > 0
-        with tqdm(total=size, unit="B", unit_scale=True, desc=log.file.path.name, disable=is_quiet) as bar:
+        with tqdm(total=log.file.path.stat().st_size, unit="B", unit_scale=True, desc=log.file.path.name) as bar:
             for number, doc, text in log.answers(language, left_out, lambda read: bar.update(read - bar.n)):
                 last = max(number, last + 1)
                 place = f"line {number}" if len(logs) == 1 else f"{log.file.name}:{number}"
@@ -192,19 +182,12 @@ def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Ite
 # ------------------------------------------------------------------------------------------------------ tagging
 
 
-def tag_part(job: _Job, number: int, size: int) -> None:
-    """Tag the part of one of `size` processes, and store its spans in the folder."""
-    for _ in _tagged(job, {}, number, size):
-        pass
-
-
-def _tagged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Iterator[_Tagged]:
-    """Each line of a log with its tagged answer; the answers of other processes are without spans."""
+def _tagged(job: _Job, left_out: LeftOut) -> Iterator[_Tagged]:
+    """Each line of a log with its tagged answer."""
     logs, folder, settings, options, language = job
     detector = shared_detector(settings["detector"], options)
-    store, stores = folder / _STORES.replace("*", str(number)), [*folder.glob(_STORES)]
-    stored = StoredDetector(detector, store, json.loads(options), stores, (number, size), quiet=True)
-    if stored.spans_by_key and not number:
+    stored = StoredDetector(detector, folder / _STORE, json.loads(options), quiet=True)
+    if stored.spans_by_key:
         _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     for block in _blocks(logs, language, left_out):
         yield from tagged_block(stored, block, settings)

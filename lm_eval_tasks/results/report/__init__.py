@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.figures import Figure, is_measurable
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import MissingSource

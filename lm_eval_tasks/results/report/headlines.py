@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import FEW, is_measurable, small_n, without_point
+from custom_metrics.statistics.figures import FEW, Figure, is_measurable, small_n, without_point
 from detector_plugin.detector import RAG
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition import catalogue
@@ -165,7 +164,7 @@ class Headline:
 
     @property
     def is_measurable(self) -> bool:
-        """Whether the number may be shown (:mod:`custom_metrics.statistics.units`)."""
+        """Whether the number may be shown (:mod:`custom_metrics.statistics.figures`)."""
         return self.cell.is_measurable
 
     @property

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric

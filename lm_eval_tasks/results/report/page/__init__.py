@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
 from typing import Any
 
+from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable, small_n
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, small_n
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.results.formats import (
     UNDEFINED_TEXT,

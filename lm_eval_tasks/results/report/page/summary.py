@@ -16,8 +16,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import without_point
+from custom_metrics.statistics.figures import Figure, without_point
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Column, Costs, place_of
