@@ -118,11 +118,15 @@ def not_measurable(figure: Figure, unit: Unit, needs: str = "") -> str:
     return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE}{without} ({range_of(figure, unit)})"
 
 
+def interval(figure: Figure, unit: Unit) -> str:
+    """The bounds to show beside a number, and the number of documents if these are few; empty without either."""
+    return ", ".join(filter(None, (bounds(figure, unit) if is_measurable(figure, unit) else "", small_n(figure))))
+
+
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number with its bounds in brackets, and the number of documents if these are few; or :func:`not_measurable`."""
-    interval = ", ".join(filter(None, (bounds(figure, unit), small_n(figure))))
-    value = as_text(figure.value, unit)
-    return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
+    """The number with its :func:`interval` in brackets, if it has one; or :func:`not_measurable`."""
+    beside, value = interval(figure, unit), as_text(figure.value, unit)
+    return not_measurable(figure, unit) or (f"{value} [{beside}]" if beside else value)
 
 
 # -------------------------------------------------------------------------------------------------------------- tables

@@ -237,10 +237,9 @@ class Comparison:
         """The models on a metric of a task or group; ``None`` where it is not compared."""
         return next((each for each in self.columns if (each.metric.name, each.name) == (metric, task)), None)
 
-    def group_of(self, model: str, tasks: Iterable[str]) -> tuple[int, str]:
-        """The number of the group in which a model is compared on some tasks, the first on any of them; and what sets that
+    def group_of(self, run: int, tasks: Iterable[str]) -> tuple[int, str]:
+        """The number of the group in which a run is compared on some tasks, the first on any of them; and what sets that
         apart from the first one."""
-        run = self.models.index(model)
         groups = [(n, why) for task in tasks for n, (runs, why) in enumerate(self.groups.get(task, ())) if run in runs]
         return min(groups, default=(0, ""))
 

@@ -19,10 +19,13 @@ from typing import Any
 from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable, small_n
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.definition.catalogue import language_name
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.formats import (
     UNDEFINED_TEXT,
     as_text,
     bounds,
+    interval,
     not_measurable,
     p_value,
     points,
@@ -31,6 +34,7 @@ from lm_eval_tasks.results.formats import (
 )
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
+from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale
 from lm_eval_tasks.results.report.readers import KINDS
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "render"]
@@ -41,7 +45,18 @@ _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 _FILTERS = (
-    *(as_text, bounds, is_measurable, language_name, not_measurable, p_value, points, range_of_points, small_n),
+    *(
+        as_text,
+        bounds,
+        interval,
+        is_measurable,
+        language_name,
+        not_measurable,
+        p_value,
+        points,
+        range_of_points,
+        small_n,
+    ),
     with_bounds,
 )
 
@@ -60,6 +75,9 @@ def render(page: Mapping[str, Any]) -> str:
         "marker": lambda look: look_of(look)[1],
         "ticks": ticks,
         "cell": _cell,
+        "value": _value,
+        "drawn": drawn,
+        "end_of_scale": end_of_scale,
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
     environment.globals |= {"NOT_MEASURABLE": NOT_MEASURABLE}
@@ -95,6 +113,11 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
         "policy": f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'",
     }
     return environment
+
+
+def _value(cell: Cell, metric: Metric) -> str:
+    """The number of a cell; if it is not measurable, a note with its bounds."""
+    return not_measurable(cell.figure, metric.unit, metric.needs) or as_text(cell.figure.value, metric.unit)
 
 
 def _cell(value: Any, column: str, shares: Collection[str]) -> str:
