@@ -5,6 +5,9 @@ documents and answers, so the numbers are those of a run in one step.
 
 Several processes of a launch can each tag a part. Each stores its spans in a file of its own
 (:class:`detector_plugin.span_store.StoredDetector`). The process that scores afterwards reads them all.
+
+Rates by people's labels are added to finished results. No answer is read anew, so neither documents nor a detector are
+needed.
 """
 
 from __future__ import annotations
