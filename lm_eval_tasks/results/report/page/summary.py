@@ -12,16 +12,17 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import without_point
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Cell, Column, Costs, Doubt, place_of
+from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt, place_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
+from lm_eval_tasks.results.formats import ranges
 from lm_eval_tasks.results.report.drawing import on_axis
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
@@ -35,12 +36,14 @@ _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
 class Row(NamedTuple):
-    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; and doubts, in short."""
+    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; doubts, in short; and the rows
+    of a table of three models and more, from 1, that it is significantly better than: ``2, 4–11``."""
 
     model: str
     cells: tuple[Cell | None, ...]
     rank: int | None
     doubts: str
+    better_than: str = ""
 
 
 class Overview(NamedTuple):
@@ -65,6 +68,11 @@ class Overview(NamedTuple):
     group: int = 0  # the number of the group of models, which were asked the same: those of the first are the full runs
     apart: str = ""  # what sets a further group apart
     elsewhere: int = 0  # number of models in further groups
+
+    @property
+    def by_name(self) -> dict[str, Overview]:
+        """The languages or tasks by their names, after their mean."""
+        return {MEAN.title(): self, **{language_name(code): each for code, each in self.languages.items()}}
 
     @property
     def main_doubts(self) -> list[Doubt]:
@@ -209,13 +217,27 @@ def _rows(
     parts = {run: cell.family for run, cell in first.cells.items() if cell.family}
     most = max(len(family.tasks) for family in parts.values())
     rows = []
-    for run in dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)]):
+    ordered = [*dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)])]
+    at = {run: number for number, run in enumerate(ordered, 1)}
+    for run in ordered:
         cell, number = first.cells.get(run), len(parts[run].tasks) if run in parts else most
         partly = f"mean over {number} of {most} {parts[run].parts}" if number < most else ""
         rank = cell.rank if cell and run not in doubted else None
         doubts = "; ".join(filter(None, (partly, *_severe(cell.reasons if cell else ()))))
-        rows.append(Row(models[run], tuple(column.cells.get(run) for column in shown), rank, doubts))
+        beaten = (
+            sorted(at[worse] for worse in decisive.beaten_by(run))
+            if decisive and cell and cell.rank and len(at) > 2
+            else ()
+        )
+        cells = tuple(column.cells.get(run) for column in shown)
+        rows.append(Row(models[run], cells, rank, doubts, ranges(beaten, "\N{EN DASH}")))
     return rows
+
+
+def grid(tables: Iterable[Overview]) -> dict[str, list[Row | None]]:
+    """The row of each model in several tables, in the order of the first table."""
+    by_model = [{row.model: row for row in each.rows} for each in tables]
+    return {model: [of_table.get(model) for of_table in by_model] for model in dict.fromkeys(chain(*by_model))}
 
 
 def _severe(reasons: Iterable[Doubt]) -> Iterator[str]:
