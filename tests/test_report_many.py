@@ -88,6 +88,7 @@ def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
         ("Mixtral-8x7B-Instruct-v0.1", 2, ["27.3 %", "18.8 %", "35.8 %"]),
         ("llama-2-70b-chat", 4, ["50.1 %", "100.0 %", "0.2 %"]),
     ]
+    assert [row.better_than for row in overview.rows] == ["2–4", "4", "4", ""]
     parts = [(task, subset) for task in ("nomiracl_de", "nomiracl_sw") for subset in ("relevant", "non_relevant")]
     for row in overview.rows:
         assert row.cells[0] is not None
@@ -139,6 +140,14 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     assert german.rows[0].model == "gpt-4-azure"
     assert german.equals == ["Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure"]
 
+    (beside,) = page.xpath("//details[@class='by-language']//table[contains(@class, 'beside')]")
+    assert beside.xpath("string(caption)") == "By language: Error rate (balanced)"
+    assert [head.text_content() for head in beside.xpath("./thead//th")] == ["Model", "Mean", "German", "Swahili"]
+    assert [" ".join(cell.text_content().split()) for cell in beside.xpath("./tbody/tr[1]/td")] == [
+        "19.7 % rank 1",
+        "24.5 % rank 1",
+        "14.9 % rank 1",
+    ]
     (part,) = page.xpath("//details[@id='nomiracl_sw']")
     assert part.xpath("string(summary)").strip() == "Swahili: gpt-4-azure"
     cells = [[cell.get("data-sort") for cell in row.xpath("./td")] for row in part.xpath(".//tbody/tr")]

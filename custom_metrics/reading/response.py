@@ -59,7 +59,7 @@ def final_answer(response: str | None) -> str:
         return ""
     text = _TERMINAL.sub("", response) if "\x1b" in response or "\x9b" in response else response
     text = after_reasoning(text)
-    if text is response and _UNFORMED.fullmatch(response):
+    if text == response and _UNFORMED.fullmatch(response):
         return response
     lead = _LEAD.match(text)
     start = lead.end() if lead else 0

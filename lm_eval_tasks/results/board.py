@@ -229,9 +229,16 @@ class Column:
         """The runs by rank, and of equal ones the best value first; those that do not compete last."""
         return sorted(self.cells, key=lambda run: place_of(self.cells[run], self.metric.higher_is_better))
 
+    @cached_property
+    def _beaten(self) -> dict[int, list[int]]:
+        beaten: dict[int, list[int]] = {}
+        for winner, worse in self.won:
+            beaten.setdefault(winner, []).append(worse)
+        return beaten
+
     def beaten_by(self, run: int) -> list[int]:
         """The runs that this one is significantly better than."""
-        return [worse for winner, worse in self.won if winner == run]
+        return self._beaten.get(run, [])
 
     def equals(self, run: int) -> list[int]:
         """The competing runs that show no difference to this one, in order."""

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, groupby
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import NOT_MEASURABLE, Figure, Unit, fixed, is_measurable, small_n
@@ -75,6 +75,12 @@ def range_of_points(low: float, high: float, unit: Unit) -> str:
     if math.isnan(low + high):
         return ""
     return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
+
+
+def ranges(numbers: Iterable[int], dash: str = "-") -> str:
+    """Rising numbers, with runs of them as ranges: ``2, 4-11``."""
+    runs = [[at for _, at in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}{dash}{run[-1]}" for run in runs)
 
 
 class Notation(NamedTuple):

@@ -220,6 +220,7 @@ class Comparison:
     # of the models in second groups, in third groups ...
     groups: Mapping[str, Sequence[tuple[Sequence[int], str]]] = field(default_factory=dict)
     apart: Sequence[Comparison] = ()
+    runs: Sequence[Run] = field(default=(), repr=False, compare=False)  # of the models; across settings, parts of runs
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
@@ -250,9 +251,9 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
-        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=()))
+        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=(), runs=()))
         content["differences"] = [*map(asdict, self.differences)]
-        for name in ("columns", "groups", "apart"):
+        for name in ("columns", "groups", "apart", "runs"):
             del content[name]
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
@@ -415,6 +416,7 @@ def compare_runs(
         paired={name: tuple(names) for name, names in paired.items() if len(names) > 1},
         groups=by_task,
         apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in others],
+        runs=runs,
     )
 
 

@@ -43,7 +43,7 @@ from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, 
 from lm_eval_tasks.results.report.drawing import Plot
 from lm_eval_tasks.results.report.headlines import headlines, title_of
 from lm_eval_tasks.results.report.page import render
-from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, numbers, origins, overviews
+from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, grid, numbers, origins, overviews
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, labels
@@ -102,6 +102,13 @@ class Report:
             return cls(by_label, read, compare_runs(runs, refuse=False, read_answers=read))
         except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
             return cls(by_label, read, why_none=f"The models are not compared: {error}")
+
+    @classmethod
+    def comparing(cls, runs: Sequence[Run], *options: Any, **more: Any) -> Report:
+        """The report of what some runs have in common; options and errors as of
+        :func:`lm_eval_tasks.results.compare.compare_runs`."""
+        comparison = compare_runs(runs, *options, **more)
+        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), caching_reader(), comparison)
 
     # -------------------------------------------------------------------------------------------------- what it holds
 
@@ -166,10 +173,12 @@ class Report:
         told = [line for each in verdicts(self.comparison) for line in each.lines] if self.comparison else []
         return {"figures": [*self.figures()], **compared, "verdicts": told}
 
-    def to_text(self, form: str = "text", pairs: bool = False, notation: Notation = FRACTIONS) -> str:
-        """What ``compare`` prints, in a form of :func:`lm_eval_tasks.results.compare.tables.render`; or why the runs are
-        not compared. Empty of one run."""
-        return render_comparison(self.comparison, form, pairs, notation) if self.comparison else self.why_none
+    def to_text(
+        self, form: str = "text", pairs: bool = False, short: bool = False, notation: Notation = FRACTIONS
+    ) -> str:
+        """What ``compare`` prints, as :func:`lm_eval_tasks.results.compare.tables.render` has it; or why the runs are not
+        compared. Empty of one run."""
+        return render_comparison(self.comparison, form, pairs, short, notation) if self.comparison else self.why_none
 
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
@@ -224,6 +233,7 @@ class Report:
         nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
         read, plots = len(every) <= MOST_READ, [*more_plots, *self.plots]
         pictures = {plot.family: plot for plot in plots if plot.family} if len(every) > 1 else {}
+        whole = {each.family: each for each in self.overviews if not each.group and len(every) > 1}
         of_runs = [task for run in every for task in run.tasks.values()]
         benchmarks = {task.benchmark: title_of(task) for task in of_runs}
         return {
@@ -236,6 +246,7 @@ class Report:
             "read": read,
             "doubts": common_doubts(self.headlines),
             "overviews": self.overviews,
+            "whole": whole if any(len([*filter(None, rows)]) > 1 for rows in grid(whole.values()).values()) else {},
             "pictures": pictures,
             "plots": [plot for plot in plots if plot not in pictures.values()],
             "differences": self._differences,

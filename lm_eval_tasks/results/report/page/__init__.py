@@ -13,6 +13,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -34,7 +35,7 @@ from lm_eval_tasks.results.formats import (
 )
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
-from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale
+from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
 from lm_eval_tasks.results.report.readers import KINDS
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "render"]
@@ -63,14 +64,22 @@ _FILTERS = (
 
 def render(page: Mapping[str, Any]) -> str:
     """The HTML of a page, from the variables of its templates."""
+    numbers = {label: number for number, label in enumerate(page["short"])}
+    html: str = _environment().get_template("page.html.jinja").render(page=page, numbers=numbers)
+    return html
+
+
+@cache
+def _environment() -> Any:
+    """The environment of pages: a folder has many, and compiling the templates takes longer than filling them."""
+    from jinja2 import pass_context
+
     environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
-    short: Mapping[str, str] = page["short"]
-    numbers_of = {label: number for number, label in enumerate(short)}
     environment.filters |= {
         "language_tag": language_tag,
         "direction": direction,
-        "short": lambda label: short.get(label, label),
-        "number": numbers_of.__getitem__,
+        "short": pass_context(lambda context, label: context["page"]["short"].get(label, label)),
+        "number": pass_context(lambda context, label: context["numbers"][label]),
         "colour": lambda look: look_of(look)[0],
         "marker": lambda look: look_of(look)[1],
         "ticks": ticks,
@@ -78,13 +87,17 @@ def render(page: Mapping[str, Any]) -> str:
         "value": _value,
         "drawn": drawn,
         "end_of_scale": end_of_scale,
+        "grid": grid,
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    environment.globals |= {"NOT_MEASURABLE": NOT_MEASURABLE}
-    html: str = environment.get_template("page.html.jinja").render(
-        page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE, markers=[*MARKERS.values()]
-    )
-    return html
+    environment.globals |= {
+        "NOT_MEASURABLE": NOT_MEASURABLE,
+        "kinds": KINDS,
+        "examples_of": examples,
+        "significance": SIGNIFICANCE,
+        "markers": [*MARKERS.values()],
+    }
+    return environment
 
 
 def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:

@@ -12,15 +12,16 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure, without_point
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Cell, Column, Costs, Doubt, place_of
+from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt, place_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
+from lm_eval_tasks.results.formats import ranges
 from lm_eval_tasks.results.report.drawing import on_axis
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
@@ -34,12 +35,14 @@ _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
 class Row(NamedTuple):
-    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; and doubts, in short."""
+    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; doubts, in short; and the rows
+    of a table of three models and more, from 1, that it is significantly better than: ``2, 4–11``."""
 
     model: str
     cells: tuple[Cell | None, ...]
     rank: int | None
     doubts: str
+    better_than: str = ""
 
 
 class Overview(NamedTuple):
@@ -64,6 +67,11 @@ class Overview(NamedTuple):
     group: int = 0  # the number of the group of models, which were asked the same: those of the first are the full runs
     apart: str = ""  # what sets a further group apart
     elsewhere: int = 0  # number of models in further groups
+
+    @property
+    def by_name(self) -> dict[str, Overview]:
+        """The languages or tasks by their names, after their mean."""
+        return {MEAN.title(): self, **{language_name(code): each for code, each in self.languages.items()}}
 
     @property
     def main_doubts(self) -> list[Doubt]:
@@ -97,7 +105,7 @@ def overviews(
     columns: Sequence[Column], of_parts: Sequence[Column], models: Sequence[str], comparison: Comparison | None
 ) -> Iterator[Overview]:
     """The overviews of families, from the columns of families and of their languages or tasks, in their order; those of
-    models that were asked something else come last. Families are those of :func:`~..headlines.headlines`."""
+    models that were asked something else come last."""
     by_task = {task: [*of_task] for task, of_task in groupby(of_parts, key=lambda column: column.name)}
     of_every, later = (common_doubts(columns), common_doubts(of_parts)), []
     for of_family in ([*group] for _, group in groupby(columns, key=lambda column: column.name)):
@@ -130,19 +138,29 @@ def _only(columns: Iterable[Column], runs: Collection[int]) -> list[Column]:
     return [column for column in of_runs if column.cells]
 
 
-def _compared(
+def _of_comparison(
     column: Column, compared: str, comparison: Comparison | None, members: Mapping[str, str]
 ) -> Column | None:
     """The column of a comparison for that of a group or task. A group without one whose numbers are all of one task, such
     as the language with people's marks, has that task's."""
-    if comparison is None:
-        return None
-    figures = (cell.family.figures(column.metric.name) for cell in column.cells.values() if cell.family)
-    defined = {part for by_part in figures for part, figure in by_part.items() if not math.isnan(figure.value)}
-    own = comparison.column(column.metric.name, compared)
-    if own is None and len(members) > 1 and len(defined) == 1:
-        return comparison.column(column.metric.name, members.get(defined.pop(), ""))
+    own = comparison.column(column.metric.name, compared) if comparison else None
+    if comparison and own is None and len(members) > 1:
+        figures = (cell.family.figures(column.metric.name) for cell in column.cells.values() if cell.family)
+        defined = {part for by_part in figures for part, figure in by_part.items() if not math.isnan(figure.value)}
+        return comparison.column(column.metric.name, members[defined.pop()]) if len(defined) == 1 else None
     return own
+
+
+def _compared(column: Column, own: Column | None, without: Collection[Doubt]) -> Column:
+    """A column with the differences, ranks and doubts of its `own` one in a comparison, and `without` some doubts."""
+    cells = {}
+    for run, cell in column.cells.items():
+        known, reasons = (
+            own.cells.get(run, cell) if own else cell,
+            (each for each in cell.reasons if each not in without),
+        )
+        cells[run] = cell._replace(rank=known.rank, doubts=known.doubts, reasons=tuple(reasons))
+    return replace(own or column, name=column.name, benchmark=column.benchmark, metric=column.metric, cells=cells)
 
 
 def _overview(
@@ -154,27 +172,16 @@ def _overview(
 ) -> Overview:
     """The overview of a family's columns. The doubts of a model are those that not all numbers of the page or of the family
     share. `members` are the family's tasks, by language."""
-    name = columns[0].name
+    name, family = columns[0].name, next(cell.family for cell in columns[0].cells.values() if cell.family)
     compared = name if len(members) > 1 else next(iter(members.values()))
     common = [doubt for doubt in common_doubts(columns) if doubt not in everywhere]
-    shared = {*everywhere, *common}
-    own = []
-    for column in columns:
-        of_comparison = _compared(column, compared, comparison, members)
-        ranks, cells = of_comparison.ranks if of_comparison else {}, {}
-        for run, cell in column.cells.items():
-            reasons = tuple(doubt for doubt in cell.reasons if doubt not in shared)
-            cells[run] = cell._replace(rank=ranks.get(run), reasons=reasons)
-        own.append(replace(column, cells=cells))
+    of_comparison = (_of_comparison(each, compared, comparison, members) for each in columns)
+    own = [_compared(*pair, {*everywhere, *common}) for pair in zip(columns, of_comparison, strict=True)]
     verdict = verdict_on(comparison, compared) if comparison else None
-    shown = [*_shown(own, verdict.leading.metric if verdict else "")]
-    decisive = _compared(shown[0], compared, comparison, members)
-    rows = _rows(shown, own, decisive, models)
-    first = models.index(rows[0].model) if rows[0].rank else None
-    beaten, equals = (
-        ([], []) if decisive is None or first is None else (decisive.beaten_by(first), decisive.equals(first))
-    )
-    family = next(cell.family for cell in columns[0].cells.values() if cell.family)
+    shown = _shown(own, verdict.leading.metric if verdict else "")
+    rows = _rows(shown, own, models)
+    first = models.index(rows[0].model) if rows[0].rank else -1
+    equals = shown[0].equals(first)
     return Overview(
         name,
         compared,
@@ -184,7 +191,7 @@ def _overview(
         own,
         shown,
         rows,
-        best=rows[0] if beaten or equals else None,
+        best=rows[0] if equals or shown[0].beaten_by(first) else None,
         equals=[models[run] for run in equals],
         costs=comparison.costs.get(compared) if comparison else None,
         verdict=verdict,
@@ -193,13 +200,11 @@ def _overview(
     )
 
 
-def _rows(
-    shown: Sequence[Column], columns: Sequence[Column], decisive: Column | None, models: Sequence[str]
-) -> list[Row]:
+def _rows(shown: Sequence[Column], columns: Sequence[Column], models: Sequence[str]) -> list[Row]:
     """A row for each model, in the order of the first column. Of several first ranks, a run with doubts stands last, and
     has none: to share it is no distinction."""
-    first, of_comparison = shown[0], decisive.cells if decisive else {}
-    doubted = {run for run, cell in of_comparison.items() if cell.doubts and cell.rank == 1}
+    first = shown[0]
+    doubted = {run for run, cell in first.cells.items() if cell.doubts and cell.rank == 1}
 
     def place(run: int) -> tuple[Any, ...]:
         of_cell = place_of(first.cells[run], bool(first.metric.higher_is_better))
@@ -207,24 +212,32 @@ def _rows(
 
     parts = {run: cell.family for run, cell in first.cells.items() if cell.family}
     most = max(len(family.tasks) for family in parts.values())
+    ordered = [*dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)])]
+    at = {run: number for number, run in enumerate(ordered, 1)}
     rows = []
-    for run in dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)]):
+    for run in ordered:
         cell, number = first.cells.get(run), len(parts[run].tasks) if run in parts else most
         partly = f"mean over {number} of {most} {parts[run].parts}" if number < most else ""
         rank = cell.rank if cell and run not in doubted else None
         doubts = "; ".join(filter(None, (partly, *_severe(cell.reasons if cell else ()))))
-        rows.append(Row(models[run], tuple(column.cells.get(run) for column in shown), rank, doubts))
+        beaten = sorted(at[worse] for worse in first.beaten_by(run)) if cell and cell.rank and len(at) > 2 else ()
+        cells = tuple(column.cells.get(run) for column in shown)
+        rows.append(Row(models[run], cells, rank, doubts, ranges(beaten, "\N{EN DASH}")))
     return rows
 
 
-def _severe(reasons: Iterable[Doubt]) -> Iterator[str]:
+def grid(tables: Iterable[Overview]) -> dict[str, list[Row | None]]:
+    """The row of each model in several tables, in the order of the first table."""
+    by_model = [{row.model: row for row in each.rows} for each in tables]
+    return {model: [of_table.get(model) for of_table in by_model] for model in dict.fromkeys(chain(*by_model))}
+
+
+def _severe(reasons: Sequence[Doubt]) -> Iterator[str]:
     """The severe doubts about a number, all about its answers among them, without details except the number of languages
     concerned."""
-    for doubt in sorted(
-        (doubt for doubt in reasons if doubt.kind in _SEVERE), key=lambda each: _SEVERE.index(each.kind)
-    ):
-        where = _WHERE.search(doubt.text)
-        yield doubt.text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
+    for text in (doubt.text for kind in _SEVERE for doubt in reasons if doubt.kind == kind):
+        where = _WHERE.search(text)
+        yield text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
 
 
 def _shown(columns: Sequence[Column], decides: str) -> list[Column]:
