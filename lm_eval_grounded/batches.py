@@ -62,13 +62,13 @@ class LogReader:
         from lm_eval_tasks.results.logs.answers import document_of
         from lm_eval_tasks.results.logs.choice import choose_fields
         from lm_eval_tasks.results.logs.traces import joined
-        from lm_eval_tasks.results.logs.values import nested
+        from lm_eval_tasks.results.logs.values import stored
 
-        records = [nested(record) for record in records]
+        records = [stored(record) for record in records]
         if not self._fields and records:
             self._fields.append(choose_fields("the first batch", records[:100], self._given))
         rows, block = [{**_UNREAD} for _ in records], list[Any]()
-        for place, values in joined((place, self._fields[0].tried(record)) for place, record in enumerate(records)):
+        for place, values in joined((place, self._fields[0].read(record)) for place, record in enumerate(records)):
             try:
                 block.append((place, *document_of(values, self._language, self._no_passages)))
             except ValueError as error:

@@ -86,7 +86,7 @@ class Log:
         `left_out`, by reason. `language` is that of answers that name none, else it is guessed."""
         records = self.file.records(read)
         tried = (
-            (record.number, {"left_out": record.problem} if record.problem else self.fields.tried(record.value))
+            (record.number, {"left_out": record.problem} if record.problem else self.fields.read(record.value))
             for record in records
         )
         for number, values in joined(tried):
@@ -111,7 +111,7 @@ def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUP
     if not records:
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields = choose_fields(name, records, given)
-    labels = dict.fromkeys(label for record in records for label in fields.tried(record).get("label", ()))
+    labels = dict.fromkeys(label for record in records for label in fields.read(record).get("label", ()))
     return Log(file, fields, fields.as_option(records), tuple(labels), no_passages)
 
 
