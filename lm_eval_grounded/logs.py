@@ -84,12 +84,10 @@ def detect_log(
     1
 
     UsageError where no record can be used, or a field does not exist."""
-    from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
+    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
 
     names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
@@ -106,7 +104,7 @@ def detect_log(
         names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"
-        written = write_run([opened], output, detector, options, language=code)
-        summary = summarise(read_samples(samples_of(written)), names)
+        summary = LogSummary(names)
+        write_run([opened], output, detector, options, language=code, summary=summary)
         rows = [json.loads(line) for line in output.open(encoding="utf-8")]
     return FlaggedLog(summary, rows, name, detector)

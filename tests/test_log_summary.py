@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,9 +15,9 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs import run
+from lm_eval_tasks.results.logs.judged import JudgedAnswer, judge
 from lm_eval_tasks.results.logs.plot import groups_plot
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, LogSummary, nearest_passage
 from lm_eval_tasks.results.logs.text import summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
@@ -28,15 +28,21 @@ GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with 
 UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
 
 
-def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> dict[str, Any]:
-    """A row of the samples; the whole answer is flagged with the probability, or nothing."""
+def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> JudgedAnswer:
+    """A judged answer; the whole of it is flagged with the probability, or nothing."""
     spans = [] if probability is None else [[0, len(answer), HALLUCINATION, probability]]
     version = LexicalDetector().version if detector == "lexical" else "1"
     tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
     settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
-    ((made, *_),) = run.rows_of([(number, document | settings | doc, tagged)])
-    return made
+    return judge(number, document | settings | doc, tagged)
+
+
+def summarise(rows: Iterable[JudgedAnswer], by: Sequence[str] = ()) -> LogSummary:
+    summary = LogSummary(by)
+    for each in rows:
+        summary.add(each)
+    return summary
 
 
 def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None:
@@ -47,7 +53,8 @@ def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None
         row(4, BAD, 0.9, labels={"env": "b"}, query="Where?"),
         row(5, "I don't know.", None),
     ]
-    total, groups, to_look_at = summarise(rows, ["env"])
+    summary = summarise(rows, ["env"])
+    total, groups, to_look_at = summary.total, summary.groups, summary.to_look_at
     assert (total.answers, total.abstaining, total.clusters) == (5, 1, 5)
     assert total.flagged_answers[:3] == pytest.approx((2 / 4, *wilson(2, 4)))
     assert total.flagged_words.value == pytest.approx((12 + 6 + 12) / (6 + 12 + 6 + 12))
@@ -191,7 +198,8 @@ def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(dete
 
 def test_of_an_answer_that_could_not_be_read_nothing_is_said() -> None:
     tagged = {"answer": GOOD, "spans": None, "detector": {"name": "lexical", "version": LexicalDetector().version}}
-    entry = run._entry({"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}, tagged, [(0, len(GOOD), 0.0)])
+    row = {"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}
+    entry = JudgedAnswer(row, tagged, [(0, len(GOOD), 0.0)]).entry()
     assert (entry["unsupported_probability"], entry["texts"], entry["sentences"]) == (None, None, [(0, 30, None)])
 
 

@@ -6,7 +6,8 @@ import math
 
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.statistics.units import NOT_MEASURABLE, without_point
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, LogSummary
+from lm_eval_tasks.results.logs.fields import NUMBERS
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
 from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point
 
@@ -19,7 +20,7 @@ def groups_plot(summary: LogSummary) -> Plot | None:
     groups = summary.groups[:MOST_GROUPS]
     if not groups:
         return None
-    usage = [name for name in USAGE if any(name in group.usage for group in groups)]
+    usage = [name for name in NUMBERS if any(name in group.usage for group in groups)]
     against = next((name for name in _AGAINST if all(name in group.usage for group in groups)), "")
     named = ("flagged_answers", "flagged_words")
     columns = ("group", "answers", *(f"{name}{end}" for name in named for end in ("", "_low", "_high")), *usage)

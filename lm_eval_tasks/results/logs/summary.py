@@ -1,36 +1,34 @@
-"""What a log shows at a glance: the shares of flagged answers and words by group, and the answers that deserve a look.
-
-It reads the samples of a run that ``detect LOG`` wrote (:mod:`lm_eval_tasks.results.logs`), one row at a time.
-"""
+"""What a log shows at a glance: the shares of flagged answers and words by group, and the answers that deserve a look."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from custom_metrics.hallucination import estimate
-from custom_metrics.reading.spans import Span, probabilities, span_of
+import numpy as np
+from numpy.typing import NDArray
+
+from custom_metrics.hallucination import Estimates, estimate
+from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import defined_share
-from custom_metrics.scores.unsupported import SENTENCE_CURVES, evidence_of_parts, unsupported_probability
+from custom_metrics.scores.unsupported import SENTENCE_CURVES, unsupported_probability
 from custom_metrics.statistics.figures import Figure, FloatWithCounts
 from custom_metrics.statistics.intervals import sums_by_cluster
+from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
-from detector_plugin.sentences import sentence_bounds
 from lm_eval_tasks.results.logs.answers import Log
-from lm_eval_tasks.results.logs.run import COUNTS, EVIDENCE, FLAGGED_ANSWERS
+from lm_eval_tasks.results.logs.fields import NUMBERS
+from lm_eval_tasks.results.logs.judged import ABSTENTION, COUNTS, EVIDENCE, EXPECTED, FLAGGED_ANSWERS, JudgedAnswer
 
 LANGUAGE, MODEL = "language", "model"
-USAGE = ("tokens_in", "tokens_out", "cost", "latency")
-"""Quantities of an answer that some logs have: tokens, cost in the log's currency, seconds."""
 TO_LOOK_AT = 10
 MOST_GROUPS = 30
 """Groups that a terminal and a plot show, the largest; Python gets all."""
@@ -56,33 +54,43 @@ class FlaggedAnswer(NamedTuple):
 
 
 class Group:
-    """Answers of a group. `names` maps each field of the grouping to its value; without any, all answers are meant.
-
-    `abstaining` answers decline; `unread` ones have no word, or the detector failed.
-    """
+    """Answers of a group. `names` maps each field of the grouping to its value; without any, all answers are meant."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
-        self.abstaining = self.unread = 0
-        self._flags = array("d")  # nan: in no share
-        self._words = array("d")  # flagged and all, in turn
+        # whether flagged (nan: in no share), whether declined; words flagged, all, and expected to be wrong
+        self._values = array("d")
         self._clusters: list[str] = []
         self._usage: dict[str, list[float]] = {}
 
-    def add(self, row: Mapping[str, Any], usage: Mapping[str, float]) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         """Add the answer of a row of the samples."""
-        flag, of_words, abstains = row[FLAGGED_ANSWERS], row[COUNTS], bool(row["abstention_rate"])
-        self._flags.append(math.nan if flag is None else flag)
-        self._words.extend((of_words["flagged"], of_words["words"]) if of_words else (0, 0))
+        flag, counts = row[FLAGGED_ANSWERS], row[COUNTS] or {"flagged": 0, "words": 0}
+        number = counts["words"]
+        self._values.extend((math.nan if flag is None else flag, row[ABSTENTION]))
+        self._values.extend((counts["flagged"], number, number * (row[EXPECTED] or 0)))
         self._clusters.append(row["doc"]["article"])
-        for name, value in usage.items():
-            self._usage.setdefault(name, []).append(value)
-        self.abstaining += abstains
-        self.unread += flag is None and not abstains
+        for name in NUMBERS:
+            if (value := row["doc"].get(name)) is not None:
+                self._usage.setdefault(name, []).append(float(value))
+
+    @property
+    def _rows(self) -> NDArray[np.float64]:
+        return np.array(self._values).reshape(-1, 5)
 
     @property
     def answers(self) -> int:
-        return len(self._flags)
+        return len(self._clusters)
+
+    @property
+    def abstaining(self) -> int:
+        """Answers that decline."""
+        return int(self._rows[:, 1].sum())
+
+    @property
+    def unread(self) -> int:
+        """Answers that have no word, or on which the detector failed."""
+        return int(np.isnan(self._rows[:, 0]).sum()) - self.abstaining
 
     @property
     def clusters(self) -> int:
@@ -91,29 +99,66 @@ class Group:
 
     @cached_property
     def flagged_answers(self) -> Figure:
-        numbered = zip(self._flags, self._clusters, strict=True)
-        flags = [None if math.isnan(flag) else FloatWithCounts(flag, None, cluster) for flag, cluster in numbered]
-        return defined_share.figure_of(flags)
+        return self._share(0)
 
-    @cached_property
+    @property
+    def declined(self) -> Figure:
+        return self._share(1)
+
+    def _share(self, column: int) -> Figure:
+        numbered = zip(self._rows[:, column].tolist(), self._clusters, strict=True)
+        values = [None if math.isnan(value) else FloatWithCounts(value, None, cluster) for value, cluster in numbered]
+        return defined_share.figure_of(values)
+
+    @property
     def flagged_words(self) -> Figure:
-        import numpy as np
+        return self.words().detected
 
-        by_cluster = sums_by_cluster(np.frombuffer(self._words).reshape(-1, 2), self._clusters)
-        return estimate(by_cluster).detected._replace(n=self.flagged_answers.n)
+    def words(self, column: int = 2, errors: Errors | None = None) -> Estimates:
+        """The rates of words that are flagged, or of column 4 expected to be wrong, with bounds over clusters."""
+        found = estimate(sums_by_cluster(self._rows[:, [column, 3]], self._clusters), errors)
+        return Estimates(*(figure._replace(n=self.flagged_answers.n) for figure in found))
 
     @property
     def usage(self) -> dict[str, float]:
-        """Means of :data:`USAGE`, over the answers that have one."""
+        """Means of :data:`NUMBERS`, over the answers that have one."""
         return {name: sum(values) / len(values) for name, values in self._usage.items()}
 
 
-class LogSummary(NamedTuple):
-    """All answers of a log, its groups in falling order of size, and the answers to look at, the most suspicious first."""
+class LogSummary:
+    """The answers of a log, as they are added: all, the groups by the fields `by` (``language``, ``model``, or labels), and
+    the most suspicious, each to another question or with other passages."""
 
-    total: Group
-    groups: list[Group]
-    to_look_at: list[FlaggedAnswer]
+    def __init__(self, by: Sequence[str] = (), most: int = TO_LOOK_AT) -> None:
+        self._by, self._most, self.total = by, most, Group({})
+        self._groups: dict[tuple[str, ...], Group] = {}
+        self._worst: dict[tuple[str, str], tuple[float, int, FlaggedAnswer]] = {}
+
+    def add(self, judged: JudgedAnswer) -> None:
+        """Add an answer."""
+        row, doc, against = judged.row, judged.row["doc"], judged.row[EVIDENCE]
+        self.total.add(row)
+        if self._by:
+            values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in self._by)
+            names = dict(zip(self._by, values, strict=True))
+            self._groups.setdefault(values, Group(names)).add(row)
+        asked, worst = (doc["query"], doc["reference"]), self._worst
+        if not self._most or not row[FLAGGED_ANSWERS] or (asked in worst and against <= worst[asked][0]):
+            return
+        if asked in worst or len(worst) < self._most or against > min(worst.values())[0]:
+            worst[asked] = (against, -int(row["doc_id"]), _to_look_at(judged))
+            if len(worst) > self._most:
+                del worst[min(worst, key=lambda each: worst[each])]
+
+    @property
+    def groups(self) -> list[Group]:
+        """In falling order of size."""
+        return sorted(self._groups.values(), key=lambda group: (-group.answers, *group.names.values()))
+
+    @property
+    def to_look_at(self) -> list[FlaggedAnswer]:
+        """The most suspicious first."""
+        return [answer for *_, answer in sorted(self._worst.values(), reverse=True)]
 
 
 def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
@@ -127,58 +172,19 @@ def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
     return list(names)
 
 
-def summarise(rows: Iterable[Mapping[str, Any]], by: Sequence[str] = (), most: int = TO_LOOK_AT) -> LogSummary:
-    """Summarise the samples of a log.
-
-    Args:
-        rows: of a samples file of ``detect LOG``.
-        by: fields that make the groups: ``language``, ``model``, or fields of the records that the run has kept.
-        most: answers to look at, each to another question or with other passages.
-    """
-    total, groups = Group({}), dict[tuple[str, ...], Group]()
-    worst: dict[tuple[str, str], tuple[float, int, FlaggedAnswer]] = {}  # one answer for each question and its passages
-    for row in rows:
-        doc, against = row["doc"], row[EVIDENCE]
-        usage = {name: float(doc[name]) for name in USAGE if doc.get(name) is not None}
-        total.add(row, usage)
-        if by:
-            values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in by)
-            if values not in groups:
-                groups[values] = Group(dict(zip(by, values, strict=True)))
-            groups[values].add(row, usage)
-        question = doc["query"], doc["reference"]
-        if not row[FLAGGED_ANSWERS] or (question in worst and against <= worst[question][0]):
-            continue
-        if question in worst or len(worst) < most or against > min(worst.values())[0]:
-            worst[question] = (against, -int(row["doc_id"]), _to_look_at(row))
-            if len(worst) > most:
-                del worst[min(worst, key=lambda each: worst[each])]
-    listed = sorted(groups.values(), key=lambda group: (-group.answers, *group.names.values()))
-    return LogSummary(total, listed, [one for *_, one in sorted(worst.values(), reverse=True)])
-
-
 def _field(doc: Mapping[str, Any], name: str) -> Any:
     return doc.get(name) or None if name in (LANGUAGE, MODEL) else doc.get("labels", {}).get(name)
 
 
-def _to_look_at(row: Mapping[str, Any]) -> FlaggedAnswer:
-    doc, tagged = row["doc"], json.loads(row["filtered_resps"][0])
-    answer, spans, language = tagged["answer"], [span_of(span) for span in tagged["spans"]], doc["language"]
-    places, bounds = words(answer, language), sentence_bounds(answer, language)
-    of_sentences = evidence_of_parts(places, probabilities(places, spans), bounds)
-    against, (start, end) = max(zip(of_sentences, bounds, strict=True), key=lambda one: one[0])
-    return FlaggedAnswer(
-        row["doc_id"],
-        str(doc.get("query_id", "")),
-        language,
-        doc["model"],
-        doc["query"],
-        answer,
-        nearest_passage(doc["reference"], answer, spans, language),
-        spans,
-        unsupported_probability(row[EVIDENCE], tagged["detector"]),
-        (start, end, unsupported_probability(against, tagged["detector"], SENTENCE_CURVES)),
-    )
+def _to_look_at(judged: JudgedAnswer) -> FlaggedAnswer:
+    doc, answer, detector = judged.row["doc"], judged.tagged["answer"], judged.tagged["detector"]
+    spans, language = [span_of(span) for span in judged.tagged["spans"]], doc["language"]
+    start, end, against = max(judged.sentences, key=lambda sentence: sentence[2])
+    named = str(doc.get("query_id", "")), language, doc["model"], doc["query"], answer
+    passage = nearest_passage(doc["reference"], answer, spans, language)
+    probability = unsupported_probability(judged.row[EVIDENCE], detector)
+    sentence = (start, end, unsupported_probability(against, detector, SENTENCE_CURVES))
+    return FlaggedAnswer(judged.row["doc_id"], *named, passage, spans, probability, sentence)
 
 
 def nearest_passage(reference: str, answer: str, spans: Sequence[Span], language: str | None) -> str:

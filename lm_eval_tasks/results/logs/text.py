@@ -9,9 +9,10 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
 from custom_metrics.usage.secrets import blank, blank_text
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, FlaggedAnswer, Group, LogSummary
+from lm_eval_tasks.results.logs.fields import NUMBERS
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, FlaggedAnswer, Group, LogSummary
 
-USAGE_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
+USAGE_TITLES = dict(zip(NUMBERS, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
 
 _BRACKETS, _UNDERLINED_RED = ("[[", "]]"), ("\x1b[4;31m", "\x1b[0m")
@@ -28,7 +29,7 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     rates = "95 % bounds in brackets"
     if total.clusters < total.answers:
         rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
-    usage = [name for name in USAGE if name in total.usage]
+    usage = [name for name in NUMBERS if name in total.usage]
     header = (
         "group",
         "answers",

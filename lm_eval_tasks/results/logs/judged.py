@@ -1,0 +1,98 @@
+"""What a detector finds in an answer of a log: a row of the run's samples, and a line of the output."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from custom_metrics.abstention import is_abstention
+from custom_metrics.reading.spans import Span, probabilities, span_of
+from custom_metrics.reading.words import words
+from custom_metrics.scores.unsupported import (
+    CURVES,
+    SENTENCE_CURVES,
+    Curves,
+    evidence_of_parts,
+    is_unsupported,
+    unsupported_probability,
+)
+from detector_plugin.detector import Detector, describe
+from detector_plugin.sentences import sentence_bounds
+from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.results.logs.answers import UNKNOWN
+
+FILTER_NAME = "answer"
+FLAGGED_ANSWERS, ABSTENTION, EXPECTED = "flagged_answers", "abstention_rate", "expected_share"
+"""Metrics that count answers, and one that expects words to be wrong."""
+SHARE, COUNTS = (metric.name for metric in OF_A_DETECTOR)
+"""Metrics of words; the values of the second are a mapping with ``flagged`` and ``words``."""
+EVIDENCE = "unsupported_evidence"
+"""What a row of the samples has beside its metrics: :func:`custom_metrics.scores.unsupported.evidence`."""
+
+Answer: TypeAlias = tuple[int, dict[str, Any], str]
+"""Number of the line, document, answer."""
+
+
+class JudgedAnswer(NamedTuple):
+    """A row of a samples file, with values of the metrics; the answer and its spans, as the filter ``hallucination_spans``
+    gives them; start, end and evidence of its sentences."""
+
+    row: dict[str, Any]
+    tagged: Mapping[str, Any]
+    sentences: Sequence[tuple[int, int, float]] = ()
+
+    def entry(self) -> dict[str, Any]:
+        """The line of the answer in the output: what was found, with probabilities where the detector has curves."""
+        row, doc, (answer, spans) = self.row, self.row["doc"], (self.tagged["answer"], self.tagged["spans"])
+
+        def probability(against: float, curves: Curves) -> float | None:
+            found = unsupported_probability(against, self.tagged["detector"], curves)
+            return None if spans is None or math.isnan(found) else round(found, 4)
+
+        return {
+            **{"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]},
+            **{"flagged_share": row[SHARE], "expected_share": row[EXPECTED]},
+            "unsupported_probability": probability(row[EVIDENCE], CURVES),
+            "spans": spans,
+            "texts": None if spans is None else [answer[start:end] for start, end, *_ in spans],
+            "sentences": [(*place, probability(against, SENTENCE_CURVES)) for *place, against in self.sentences],
+        }
+
+
+def judged(detector: Detector, answers: Sequence[Answer], settings: Mapping[str, str]) -> Iterator[JudgedAnswer]:
+    """What a detector finds in answers, which it reads together; nothing supports an answer without passages."""
+    given = [(doc, answer) for _, doc, answer in answers if doc["reference"]]
+    codes = [None if doc["language"] == UNKNOWN else doc["language"] for doc, _ in given]
+    references, questions = ([doc[name] for doc, _ in given] for name in ("reference", "query"))
+    found = iter(detector.detect(references, [answer for _, answer in given], codes, questions))
+    for number, doc, answer in answers:
+        spans = next(found) if doc["reference"] else [Span(0, len(answer))]
+        yield judge(number, {**doc, **settings}, {"answer": answer, "spans": spans, "detector": describe(detector)})
+
+
+def judge(number: int, doc: dict[str, Any], tagged: Mapping[str, Any]) -> JudgedAnswer:
+    """The values of the metrics of an answer that a detector has tagged."""
+    answer, language = tagged["answer"], doc["language"]
+    abstains = is_abstention(answer, language)
+    share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
+    places, bounds = words(answer, language), sentence_bounds(answer, language)
+    of_words = probabilities(places, [span_of(span) for span in tagged["spans"] or ()])
+    of_sentences = evidence_of_parts(places, of_words, bounds)
+    against = round(math.hypot(*of_sentences), 4)
+    flagged = None if share is None else float(is_unsupported(against, tagged["detector"]))
+    values = {COUNTS: counts, SHARE: share, FLAGGED_ANSWERS: flagged, ABSTENTION: float(abstains)}
+    values[EXPECTED] = None if share is None else sum(of_words) / len(places)
+    row = {
+        **{"doc_id": number, "doc": doc, "target": "", "resps": [[answer]]},
+        **{"filtered_resps": [json.dumps(tagged, ensure_ascii=False)], EVIDENCE: against},
+        **{"filter": FILTER_NAME, "metrics": [*values], **values},
+    }
+    return JudgedAnswer(row, tagged, [(*ends, found) for ends, found in zip(bounds, of_sentences, strict=True)])
+
+
+def read_again(rows: Iterable[dict[str, Any]]) -> Iterator[JudgedAnswer]:
+    """The answers of a samples file."""
+    return (JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in rows)
