@@ -47,11 +47,11 @@ class Expression(NamedTuple):
     text: str
     parsed: Any
     marks: re.Pattern[str] | None = None
-    head: str = ""  # a field without which nothing stands there
+    heads: frozenset[str] = frozenset()  # fields without which nothing stands there
 
     def value(self, record: Any) -> Any:
         """What it gives of a record; ``None`` for nothing, also where JMESPath knows no value."""
-        if self.head and isinstance(record, dict) and self.head not in record:
+        if self.heads and isinstance(record, dict) and self.heads.isdisjoint(record):
             return None  # of most expressions, which are those of other tools
         found = None
         with suppress(*_NO_VALUE):
@@ -88,8 +88,24 @@ def expression(text: str) -> Expression:
         ) from None
     ends = re.escape(marked["end"]) or r"\Z" if marked else ""
     marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
-    head = re.match(r"([A-Za-z_]\w*)(?:[.\[=\s]|$)", place) if "||" not in place and "!" not in place else None
-    return Expression(text, parsed, marks, head[1] if head else "")
+    return Expression(text, parsed, marks, _heads(parsed.parsed))
+
+
+def _heads(node: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of which a record must have one for an expression to lead anywhere; none where that is not known."""
+    kind, inside = node["type"], [_heads(child) for child in node["children"]]
+    if kind == "field":
+        return frozenset([node["value"]])
+    if kind == "multi_select_list":
+        return frozenset().union(*inside) if all(inside) else frozenset()
+    leads = kind.endswith("projection") or kind in (
+        "subexpression",
+        "index_expression",
+        "pipe",
+        "flatten",
+        "and_expression",
+    )
+    return inside[0] if leads else frozenset()
 
 
 def path_of(steps: Sequence[str]) -> str:
@@ -140,7 +156,8 @@ class Fields(NamedTuple):
                     found: Any = dict(label for path in paths for label in _labels(path, record))
                 else:
                     found = next(filter(_is_any, (_read(role, path, record) for path in paths)), None)
-                values |= {role: found} if _is_any(found) else {}
+                if _is_any(found):
+                    values[role] = found
         except ValueError as error:
             return {"left_out": str(error)}
         except RecursionError:
@@ -169,14 +186,14 @@ def given_fields(option: str | None) -> dict[str, tuple[Expression, ...]]:
 
 
 def _is_any(value: Any) -> bool:
-    return value is not None and value not in ("", [], {})
+    return value is not None and value != "" and value != [] and value != {}
 
 
 def _read(role: str, path: Expression, record: Mapping[str, Any]) -> Any:
     found = path.value(record)
-    if found is None or role not in _READERS:
-        return found if text_of(found) is None else text_of(found)
-    return _READERS[role](found)
+    if found is None:
+        return None
+    return _READERS[role](found) if role in _READERS else text_of(found) or found
 
 
 def _answer(value: Any) -> str:

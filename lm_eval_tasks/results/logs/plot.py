@@ -11,48 +11,45 @@ from lm_eval_tasks.results.logs.summary import MOST_GROUPS, LogSummary
 from lm_eval_tasks.results.logs.text import USAGE_TITLES, label_of
 from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point
 
-_AGAINST = ("cost", "latency", "tokens_out", "tokens_in")
-"""What a share is drawn against, the first that the groups have."""
+_AGAINST = (
+    "cost",
+    "latency",
+    "tokens_out",
+    "tokens_in",
+)  # what a share is drawn against, the first that the groups have
+_SHARES = ("flagged_answers", "flagged_words")
 
 
 def groups_plot(summary: LogSummary) -> Plot | None:
     """A point with bounds for each of the largest groups; ``None`` without groups."""
-    groups = summary.groups[:MOST_GROUPS]
+    groups = {label_of(group): group for group in summary.groups[:MOST_GROUPS]}
     if not groups:
         return None
-    usage = [name for name in NUMBERS if any(name in group.usage for group in groups)]
-    against = next((name for name in _AGAINST if all(name in group.usage for group in groups)), "")
-    named = ("flagged_answers", "flagged_words")
-    columns = ("group", "answers", *(f"{name}{end}" for name in named for end in ("", "_low", "_high")), *usage)
-    shown = [[without_point(getattr(group, name), "share") for name in named] for group in groups]
-    rows = tuple(
-        (
-            label_of(group),
-            group.answers,
-            *(cell for figure in figures for cell in _cells(figure)),
-            *(group.usage.get(name) for name in usage),
-        )
-        for group, figures in zip(groups, shown, strict=True)
-    )
-
-    lines = [Line(label_of(group), figures[:1], looks=[0]) for group, figures in zip(groups, shown, strict=True)]
-    points = [
-        Point(look, Figure(group.usage[against]), figures[0])
-        for look, (group, figures) in enumerate(zip(groups, shown, strict=True))
-        if against
-    ]
-    usage_axis = Axis(f"{USAGE_TITLES[against]}, mean of an answer" if against else "")
+    usage = [name for name in NUMBERS if any(name in group.usage for group in groups.values())]
+    against = next((name for name in _AGAINST if all(name in group.usage for group in groups.values())), "")
+    figures = {
+        label: [without_point(getattr(group, name), "share") for name in _SHARES] for label, group in groups.items()
+    }
+    flagged = {label: answers for label, (answers, _) in figures.items()}
+    rows = []
+    for label, group in groups.items():
+        cells = [cell for figure in figures[label] for cell in _cells(figure)]
+        rows.append((label, group.answers, *cells, *map(group.usage.get, usage)))
+    axis = Axis(f"{USAGE_TITLES[against]}, mean of an answer" if against else "")
+    usages = [Figure(group.usage[against]) for group in groups.values() if against]
+    points = [Point(look, *ends) for look, ends in enumerate(zip(usages, flagged.values(), strict=False))]
+    lines = [Line(label, [figure], looks=[0]) for label, figure in flagged.items()]
     return Plot(
         name="groups",
         title=f"Flagged answers and {USAGE_TITLES[against]} by group" if against else "Flagged answers by group",
         caption="Lines are 95 % bounds of the share of flagged answers, as the detector reads them. A line without a mark "
         "spans more than half of the scale: the share is not measurable.",
-        columns=columns,
-        rows=rows,
-        series={label_of(group): look for look, group in enumerate(groups)} if against else {},
+        columns=("group", "answers", *(f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")), *usage),
+        rows=tuple(rows),
+        series={label: look for look, label in enumerate(groups)} if against else {},
         panels=() if against else (Panel("Flagged answers", lines, Axis("", (0.0, 1.0), True)),),
-        plane=Plane(usage_axis, Axis("flagged answers", is_percent=True), points) if against else None,
-        shares=frozenset(named),
+        plane=Plane(axis, Axis("flagged answers", is_percent=True), points) if against else None,
+        shares=frozenset(_SHARES),
     )
 
 
