@@ -96,7 +96,7 @@ CUT = {
     "objects, indented": (-4, 2, "not JSON from here on"),
     "a list in an object": (-10, 0, "not JSON"),
     "Parquet": (-30, 0, "cut off or damaged from here on"),
-    "TSV": (-7, 2, "not a row of the table"),
+    "TSV": (-7, 2, "other cells than columns"),
 }
 
 
@@ -114,8 +114,8 @@ BROKEN: list[tuple[str, bytes, list[str]]] = [
     ("lines", b'{"a": 1}\nnull\n[1]\n{"a": NaN}', ["", "not a JSON object", "not a JSON object", ""]),
     ("bytes", b'{"a": 1}\n\xff\xfe\n', ["", "not UTF-8 text"]),
     ("depth", b'{"a": 1}\n' + b'{"a":' * 100_000 + b"\n", ["", "not JSON"]),
-    ("a row", b'a,b\n1,2,3\n"1"x,2\n3\n\xff,1\n1,2', [*["not a row of the table"] * 2, "", "not UTF-8 text", ""]),
-    ("a quotation mark", b'a,b\n1,2\n1,"2\n3,4\n', ["", "not a row of the table"]),
+    ("a row", b'a,b\n1,2,3\n"1"x,2\n3\n\xff,1\n1,2', [*["other cells than columns"] * 3, "not UTF-8 text", ""]),
+    ("a quotation mark", b'a,b\n1,2\n1,"2\n3,4\n', ["", "other cells than columns"]),
     ("NUL", b"a,b\n1,\0002\n", [""]),
 ]  # fmt: skip
 

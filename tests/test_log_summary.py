@@ -15,9 +15,8 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs.judged import JudgedAnswer, judge
 from lm_eval_tasks.results.logs.plot import groups_plot
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, LogSummary, nearest_passage
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, JudgedAnswer, LogSummary, judge, nearest_passage
 from lm_eval_tasks.results.logs.text import summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
@@ -34,6 +33,7 @@ def row(number: int, answer: str, probability: float | None, detector: str = "le
     version = LexicalDetector().version if detector == "lexical" else "1"
     tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
+    document["guessed"] = False
     settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
     return judge(number, document | settings | doc, tagged)
 

@@ -15,7 +15,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,41 +98,34 @@ class LogFile(NamedTuple):
             for record in chain(filter(None, (first, second)), values):
                 yield from _within(record)
 
-    def _table(self, text: Iterable[str], head: list[str]) -> Iterator[Record]:
+    def _table(self, text: Iterator[str], head: list[str]) -> Iterator[Record]:
         """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
         said = _SEPARATOR.fullmatch(head[0]) if head else None
         first = next(iter(head[bool(said) :]), "")
-        columns, delimiter = max((len(next(csv.reader([first], delimiter=each), [])), each) for each in "\t,;|")
-        if head and (columns < 2 or "\0" in first):
+        delimiter = max(
+            said[1] if said else "\t,;|", key=lambda each: len(next(csv.reader([first], delimiter=each), []))
+        )
+        if head and (delimiter not in first or "\0" in first):
             raise UsageError(
                 f"{self.name} is no log: neither JSON lines, JSON, CSV, TSV nor Parquet, compressed or not; it begins with "
                 f"{excerpt(first[:60])}"
             )
         csv.field_size_limit(1 << 30)
-        last, header, start = "", list[str](), 1
-
-        def lines() -> Iterator[str]:
-            nonlocal last
-            for number, last in enumerate(text):
-                yield last.replace("\0", "") if number or not said else "\n"
-
-        rows = csv.reader(lines(), delimiter=said[1] if said else delimiter, strict=True)
-        while True:
+        for _ in range(bool(said)):
+            next(text)
+        rows: Any = csv.DictReader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
+        rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+        row: dict[Any, Any] | None = {}
+        while row is not None:
+            start = rows.line_num + 1 + bool(said)
             try:
-                cells, problem = next(rows), ""
-            except StopIteration:
-                return
+                row = next(rows, None)
             except csv.Error:
-                cells, problem = [], "not a row of the table"
-            if len(cells) > len(header) > 0 or (len(cells) < len(header) and not last.endswith("\n")):
-                problem = "not a row of the table"
-            if not all(map(_is_text, cells)):
-                problem = "not UTF-8 text"
-            if not header:
-                header = [cell.strip() for cell in cells]
-            elif cells or problem:
-                yield Record(start, {} if problem else dict(zip(header, cells, strict=False)), problem)
-            start = rows.line_num + 1
+                row = {None: []}
+            if row is not None:
+                problem = "" if all(map(_is_text, map(str, row.values()))) else "not UTF-8 text"
+                problem = "other cells than columns" if None in row or None in row.values() else problem
+                yield Record(start, {} if problem else row, problem)
 
     def _inspect(self, stream: io.BufferedReader) -> Iterator[dict[str, Any]]:
         import pyarrow

@@ -38,7 +38,7 @@ from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.harness.detector_task import FILTER
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.logs.answers import LeftOut, Log, open_log, reasons_of
-from lm_eval_tasks.results.logs.judged import (
+from lm_eval_tasks.results.logs.summary import (
     ABSTENTION,
     COUNTS,
     EXPECTED,
@@ -47,15 +47,16 @@ from lm_eval_tasks.results.logs.judged import (
     SHARE,
     Answer,
     JudgedAnswer,
+    LogSummary,
     judged,
     read_again,
 )
-from lm_eval_tasks.results.logs.summary import LogSummary
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
 _STORES = ".spans_*.jsonl"
+_KEPT = "guessed", "untagged", "no_passages"  # numbers of answers in the provenance
 
 _FLAGGED = Metric(
     *(FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
@@ -209,7 +210,7 @@ def _write(
     """Write the answers to the files ``samples`` and ``spans`` of a folder, line by line; return the content of their
     results file, empty where there are none. `record` is the beginning of the provenance, `name` that of the model where no
     line names one."""
-    values, languages, models, kept = list[Any](), Counter[str](), Counter[str](), Counter[str]()
+    values = list[Any]()
     with (
         (partial / "samples").open("w", encoding="utf-8") as samples,
         (partial / "spans").open("w", encoding="utf-8") as spans,
@@ -222,33 +223,30 @@ def _write(
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             spans.write(json.dumps(each.entry(), ensure_ascii=False) + "\n")
             summary.add(each)
-            languages[doc["language"]] += 1
-            models[doc["model"] or name] += 1
-            kept.update(guessed=doc["guessed"], untagged=tagged["spans"] is None, no_passages=not doc["reference"])
-    if not summary.total.answers:
+    total = summary.total
+    if not total.answers:
         return {}
+    languages, models = Counter(total.frame["language"]), Counter(model or name for model in total.frame["model"])
     key = calibrated.CalibrationKey.from_document(doc, tagged["detector"])
     errors = calibrated.errors_of(calibrated.in_force(key, LOGGED)) if len(languages) == 1 else None
     if errors is None and doc["calibration"] != calibrated.NO_CALIBRATION:
         _LOG.warning(
             "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
         )
-    total = summary.total
-    of_words, expected = total.words(errors=errors), total.words(4)
+    of_words = total.words("flagged", errors)
     every = {
-        **{
-            marked.METRIC: marked.marked_rate.figure_of(values),
-            COUNTS: of_words.rogan_gladen,
-            SHARE: of_words.detected,
-        },
-        **{EXPECTED: expected.detected, FLAGGED_ANSWERS: total.flagged_answers, ABSTENTION: total.declined},
+        marked.METRIC: marked.marked_rate.figure_of(values),
+        COUNTS: of_words.rogan_gladen,
+        SHARE: of_words.detected,
     }
+    every |= {EXPECTED: total.words("expected").detected, FLAGGED_ANSWERS: total.flagged_answers}
+    every[ABSTENTION] = total.share("declined")
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     record = {
         **record,
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
-        "kept": {"answers": total.answers, **kept},
+        "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],

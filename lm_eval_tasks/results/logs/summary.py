@@ -1,32 +1,38 @@
-"""What a log shows at a glance: the shares of flagged answers and words by group, and the answers that deserve a look."""
+"""What a detector finds in the answers of a log: a row of the run's samples and a line of the output for each; and what the
+log shows at a glance, the shares of flagged answers and words by group, and the answers that deserve a look."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from custom_metrics.abstention import is_abstention
 from custom_metrics.hallucination import Estimates, estimate
-from custom_metrics.reading.spans import Span, span_of
+from custom_metrics.reading.spans import Span, probabilities, span_of
 from custom_metrics.reading.words import words
+from custom_metrics.scores import unsupported
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.unsupported import SENTENCE_CURVES, unsupported_probability
-from custom_metrics.statistics.figures import Figure, FloatWithCounts
+from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import sums_by_cluster
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import on_one_line
-from lm_eval_tasks.results.logs.answers import Log
+from detector_plugin.detector import Detector, describe
+from detector_plugin.sentences import sentence_bounds
+from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.results.logs.answers import UNKNOWN, Log
 from lm_eval_tasks.results.logs.fields import NUMBERS
-from lm_eval_tasks.results.logs.judged import ABSTENTION, COUNTS, EVIDENCE, EXPECTED, FLAGGED_ANSWERS, JudgedAnswer
+
+if TYPE_CHECKING:
+    import pandas
 
 LANGUAGE, MODEL = "language", "model"
 TO_LOOK_AT = 10
@@ -34,8 +40,84 @@ MOST_GROUPS = 30
 """Groups that a terminal and a plot show, the largest; Python gets all."""
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+")
 _EDGES = ".,;:!?\"'()[]\u3002\uff0c"
+_COLUMNS = (
+    *("flag", "declined", "flagged", "words", "expected", "cluster"),  # flagged and expected: words
+    *("language", "model", "guessed", "untagged", "no_passages", *NUMBERS),
+)
 NO_VALUE = "(none)"
 """Group of answers whose record lacks the field."""
+FILTER_NAME = "answer"
+FLAGGED_ANSWERS, ABSTENTION, EXPECTED = "flagged_answers", "abstention_rate", "expected_share"
+"""Metrics that count answers, and one that expects words to be wrong."""
+SHARE, COUNTS = (metric.name for metric in OF_A_DETECTOR)
+"""Metrics of words; the values of the second are a mapping with ``flagged`` and ``words``."""
+EVIDENCE = "unsupported_evidence"
+"""What a row of the samples has beside its metrics: :func:`custom_metrics.scores.unsupported.evidence`."""
+
+Answer: TypeAlias = tuple[int, dict[str, Any], str]
+"""Number of the line, document, answer."""
+
+
+class JudgedAnswer(NamedTuple):
+    """A row of a samples file, with values of the metrics; the answer and its spans, as the filter ``hallucination_spans``
+    gives them; start, end and evidence of its sentences."""
+
+    row: dict[str, Any]
+    tagged: Mapping[str, Any]
+    sentences: Sequence[tuple[int, int, float]] = ()
+
+    def entry(self) -> dict[str, Any]:
+        """The line of the answer in the output: what was found, with probabilities where the detector has curves."""
+        row, doc, (answer, spans) = self.row, self.row["doc"], (self.tagged["answer"], self.tagged["spans"])
+
+        def probability(against: float, curves: unsupported.Curves) -> float | None:
+            found = unsupported_probability(against, self.tagged["detector"], curves)
+            return None if spans is None or math.isnan(found) else round(found, 4)
+
+        return {
+            **{"line": row["doc_id"], "place": doc["id"], "id": doc.get("query_id"), "language": doc["language"]},
+            **{"flagged_share": row[SHARE], "expected_share": row[EXPECTED]},
+            "unsupported_probability": probability(row[EVIDENCE], unsupported.CURVES),
+            "spans": spans,
+            "texts": None if spans is None else [answer[start:end] for start, end, *_ in spans],
+            "sentences": [(*place, probability(against, SENTENCE_CURVES)) for *place, against in self.sentences],
+        }
+
+
+def judged(detector: Detector, answers: Sequence[Answer], settings: Mapping[str, str]) -> Iterator[JudgedAnswer]:
+    """What a detector finds in answers, which it reads together; nothing supports an answer without passages."""
+    given = [(doc, answer) for _, doc, answer in answers if doc["reference"]]
+    codes = [None if doc["language"] == UNKNOWN else doc["language"] for doc, _ in given]
+    references, questions = ([doc[name] for doc, _ in given] for name in ("reference", "query"))
+    found = iter(detector.detect(references, [answer for _, answer in given], codes, questions))
+    for number, doc, answer in answers:
+        spans = next(found) if doc["reference"] else [Span(0, len(answer))]
+        yield judge(number, {**doc, **settings}, {"answer": answer, "spans": spans, "detector": describe(detector)})
+
+
+def judge(number: int, doc: dict[str, Any], tagged: Mapping[str, Any]) -> JudgedAnswer:
+    """The values of the metrics of an answer that a detector has tagged."""
+    answer, language = tagged["answer"], doc["language"]
+    abstains = is_abstention(answer, language)
+    share, counts = (None, None) if abstains else calibrated.TaggedAnswer.from_document(doc, tagged).values()
+    places, bounds = words(answer, language), sentence_bounds(answer, language)
+    of_words = probabilities(places, [span_of(span) for span in tagged["spans"] or ()])
+    of_sentences = unsupported.evidence_of_parts(places, of_words, bounds)
+    against = round(math.hypot(*of_sentences), 4)
+    flagged = None if share is None else float(unsupported.is_unsupported(against, tagged["detector"]))
+    values = {COUNTS: counts, SHARE: share, FLAGGED_ANSWERS: flagged, ABSTENTION: float(abstains)}
+    values[EXPECTED] = None if share is None else sum(of_words) / len(places)
+    row = {
+        **{"doc_id": number, "doc": doc, "target": "", "resps": [[answer]]},
+        **{"filtered_resps": [json.dumps(tagged, ensure_ascii=False)], EVIDENCE: against},
+        **{"filter": FILTER_NAME, "metrics": [*values], **values},
+    }
+    return JudgedAnswer(row, tagged, [(*ends, found) for ends, found in zip(bounds, of_sentences, strict=True)])
+
+
+def read_again(rows: Iterable[dict[str, Any]]) -> Iterator[JudgedAnswer]:
+    """The answers of a samples file."""
+    return (JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in rows)
 
 
 class FlaggedAnswer(NamedTuple):
@@ -56,73 +138,29 @@ class FlaggedAnswer(NamedTuple):
 class Group:
     """Answers of a group. `names` maps each field of the grouping to its value; without any, all answers are meant."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-        # whether flagged (nan: in no share), whether declined; words flagged, all, and expected to be wrong
-        self._values = array("d")
-        self._clusters: list[str] = []
-        self._usage: dict[str, list[float]] = {}
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add the answer of a row of the samples."""
-        flag, counts = row[FLAGGED_ANSWERS], row[COUNTS] or {"flagged": 0, "words": 0}
-        number = counts["words"]
-        self._values.extend((math.nan if flag is None else flag, row[ABSTENTION]))
-        self._values.extend((counts["flagged"], number, number * (row[EXPECTED] or 0)))
-        self._clusters.append(row["doc"]["article"])
-        for name in NUMBERS:
-            if (value := row["doc"].get(name)) is not None:
-                self._usage.setdefault(name, []).append(float(value))
-
-    @property
-    def _rows(self) -> NDArray[np.float64]:
-        return np.array(self._values).reshape(-1, 5)
-
-    @property
-    def answers(self) -> int:
-        return len(self._clusters)
-
-    @property
-    def abstaining(self) -> int:
-        """Answers that decline."""
-        return int(self._rows[:, 1].sum())
-
-    @property
-    def unread(self) -> int:
+    def __init__(self, names: Mapping[str, str], frame: pandas.DataFrame) -> None:
+        self.names, self.frame, self.answers = names, frame, len(frame)
+        self.abstaining = int(frame["declined"].sum())
+        self.unread = int(frame["flag"].isna().sum()) - self.abstaining
         """Answers that have no word, or on which the detector failed."""
-        return int(np.isnan(self._rows[:, 0]).sum()) - self.abstaining
-
-    @property
-    def clusters(self) -> int:
+        self.clusters = frame["cluster"].nunique()
         """Conversations, documents or questions; bounds take answers of one together."""
-        return len(set(self._clusters))
+        self.usage = {name: float(mean) for name, mean in frame[[*NUMBERS]].mean().items() if mean == mean}
+        """Means, over the answers that have a number."""
+        self.flagged_answers = self.share("flag")
 
-    @cached_property
-    def flagged_answers(self) -> Figure:
-        return self._share(0)
-
-    @property
-    def declined(self) -> Figure:
-        return self._share(1)
-
-    def _share(self, column: int) -> Figure:
-        numbered = zip(self._rows[:, column].tolist(), self._clusters, strict=True)
-        values = [None if math.isnan(value) else FloatWithCounts(value, None, cluster) for value, cluster in numbered]
-        return defined_share.figure_of(values)
+    def share(self, column: str) -> Figure:
+        """The share of answers whose value is 1."""
+        return defined_share.figure(Rows(self.frame[column].to_numpy(float), self.frame["cluster"].tolist()))
 
     @property
     def flagged_words(self) -> Figure:
-        return self.words().detected
+        return self.words("flagged").detected
 
-    def words(self, column: int = 2, errors: Errors | None = None) -> Estimates:
-        """The rates of words that are flagged, or of column 4 expected to be wrong, with bounds over clusters."""
-        found = estimate(sums_by_cluster(self._rows[:, [column, 3]], self._clusters), errors)
-        return Estimates(*(figure._replace(n=self.flagged_answers.n) for figure in found))
-
-    @property
-    def usage(self) -> dict[str, float]:
-        """Means of :data:`NUMBERS`, over the answers that have one."""
-        return {name: sum(values) / len(values) for name, values in self._usage.items()}
+    def words(self, column: str, errors: Errors | None = None) -> Estimates:
+        """The rates of words that are flagged, or expected to be wrong, with bounds over clusters."""
+        sums = sums_by_cluster(self.frame[[column, "words"]].to_numpy(float), self.frame["cluster"].tolist())
+        return Estimates(*(figure._replace(n=self.flagged_answers.n) for figure in estimate(sums, errors)))
 
 
 class LogSummary:
@@ -130,18 +168,18 @@ class LogSummary:
     the most suspicious, each to another question or with other passages."""
 
     def __init__(self, by: Sequence[str] = (), most: int = TO_LOOK_AT) -> None:
-        self._by, self._most, self.total = by, most, Group({})
-        self._groups: dict[tuple[str, ...], Group] = {}
+        self._by, self._most, self._rows = [*by], most, list[tuple[Any, ...]]()
         self._worst: dict[tuple[str, str], tuple[float, int, FlaggedAnswer]] = {}
 
     def add(self, judged: JudgedAnswer) -> None:
         """Add an answer."""
-        row, doc, against = judged.row, judged.row["doc"], judged.row[EVIDENCE]
-        self.total.add(row)
-        if self._by:
-            values = tuple(str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in self._by)
-            names = dict(zip(self._by, values, strict=True))
-            self._groups.setdefault(values, Group(names)).add(row)
+        row, tagged, doc, against = judged.row, judged.tagged, judged.row["doc"], judged.row[EVIDENCE]
+        counts = row[COUNTS] or {"flagged": 0, "words": 0}
+        expected = counts["words"] * (row[EXPECTED] or 0)
+        kept = doc["language"], doc["model"], doc["guessed"], tagged["spans"] is None, not doc["reference"]
+        fields = (str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in self._by)
+        numbers = row[FLAGGED_ANSWERS], row[ABSTENTION], counts["flagged"], counts["words"], expected, doc["article"]
+        self._rows.append((*numbers, *kept, *map(doc.get, NUMBERS), *fields))
         asked, worst = (doc["query"], doc["reference"]), self._worst
         if not self._most or not row[FLAGGED_ANSWERS] or (asked in worst and against <= worst[asked][0]):
             return
@@ -150,10 +188,21 @@ class LogSummary:
             if len(worst) > self._most:
                 del worst[min(worst, key=lambda each: worst[each])]
 
+    @cached_property
+    def total(self) -> Group:
+        """All answers, once all are added."""
+        import pandas
+
+        frame = pandas.DataFrame(self._rows, columns=[*_COLUMNS, *(f"by {name}" for name in self._by)])
+        return Group({}, frame.astype(dict.fromkeys(("flag", *NUMBERS), float)))
+
     @property
     def groups(self) -> list[Group]:
         """In falling order of size."""
-        return sorted(self._groups.values(), key=lambda group: (-group.answers, *group.names.values()))
+        by = [f"by {name}" for name in self._by]
+        parts = self.total.frame.groupby(by) if by else ()
+        groups = [Group(dict(zip(self._by, values, strict=True)), part) for values, part in parts]
+        return sorted(groups, key=lambda group: (-group.answers, *group.names.values()))
 
     @property
     def to_look_at(self) -> list[FlaggedAnswer]:
