@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jmespath
-from jmespath.exceptions import ArityError, JMESPathError, UnknownFunctionError
+from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, without_surrogates
@@ -38,7 +38,6 @@ ANY_TOOL = "any"  # tool of the rows that hold for all
 _LONGEST_LABEL = 200  # characters; what is longer is a text, and groups nothing
 _MARKS = re.compile(r"(?P<place>.+?):(?P<start>[^\d\]:\s].*?)\.\.\.(?P<end>.*)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_NO_VALUE = (JMESPathError, TypeError, AttributeError)  # as JMESPath says it of a record without a field
 
 
 class Expression(NamedTuple):
@@ -54,7 +53,7 @@ class Expression(NamedTuple):
         if self.heads and isinstance(record, dict) and self.heads.isdisjoint(record):
             return None  # of most expressions, which are those of other tools
         found = None
-        with suppress(*_NO_VALUE):
+        with suppress(JMESPathError, TypeError, AttributeError):
             found = self.parsed.search(record)
         if self.marks is not None and found is not None:
             texts = (text for message in messages(found) for text in self.marks.findall(message.text))
@@ -76,12 +75,9 @@ def expression(text: str) -> Expression:
         place = path_of(steps)
     try:
         parsed = jmespath.compile(place)
-        with suppress(*_NO_VALUE):
-            try:
-                parsed.search({})
-            except (UnknownFunctionError, ArityError) as error:
-                raise ValueError(str(error)) from None
-    except ValueError as error:  # JMESPath's errors of syntax, too
+        with suppress(JMESPathTypeError, TypeError, AttributeError):  # of a record without a field
+            parsed.search({})
+    except JMESPathError as error:
         said = on_one_line(str(error).partition("\n")[0])
         raise UsageError(
             f"{excerpt(text)} is no JMESPath expression ({said}); write it as answer, outputs.answer or contexts[].text"
@@ -98,13 +94,7 @@ def _heads(node: Mapping[str, Any]) -> frozenset[str]:
         return frozenset([node["value"]])
     if kind == "multi_select_list":
         return frozenset().union(*inside) if all(inside) else frozenset()
-    leads = kind.endswith("projection") or kind in (
-        "subexpression",
-        "index_expression",
-        "pipe",
-        "flatten",
-        "and_expression",
-    )
+    leads = re.search("projection|subexpression|index_exp|pipe|flatten|and_exp", kind)
     return inside[0] if leads else frozenset()
 
 

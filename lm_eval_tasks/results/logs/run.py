@@ -49,7 +49,6 @@ from lm_eval_tasks.results.logs.summary import (
     JudgedAnswer,
     LogSummary,
     judged,
-    read_again,
 )
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
@@ -195,7 +194,8 @@ def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partia
     """Write a run anew, with ``marked_rate`` by the marks, to `folder`, and return its results file. What the detector has
     found is read from the run's `samples`; what is not yet complete is in `partial`, a folder on the same disk."""
     earlier = read_results(samples.with_name(samples.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")))
-    record, rows = provenance_of(earlier["configs"][LOGGED]), read_again(read_samples(samples))
+    record = provenance_of(earlier["configs"][LOGGED])
+    rows = (JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in read_samples(samples))
     return _publish(_write(rows, partial, record, earlier["model_name"], LogSummary(most=0), marks), folder, partial)
 
 

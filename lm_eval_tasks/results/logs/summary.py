@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -113,11 +113,6 @@ def judge(number: int, doc: dict[str, Any], tagged: Mapping[str, Any]) -> Judged
         **{"filter": FILTER_NAME, "metrics": [*values], **values},
     }
     return JudgedAnswer(row, tagged, [(*ends, found) for ends, found in zip(bounds, of_sentences, strict=True)])
-
-
-def read_again(rows: Iterable[dict[str, Any]]) -> Iterator[JudgedAnswer]:
-    """The answers of a samples file."""
-    return (JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in rows)
 
 
 class FlaggedAnswer(NamedTuple):
