@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,8 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs.plot import groups_plot
 from lm_eval_tasks.results.logs.summary import MOST_GROUPS, JudgedAnswer, LogSummary, judge, nearest_passage
-from lm_eval_tasks.results.logs.text import summary_text
+from lm_eval_tasks.results.logs.text import groups_table, summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
@@ -94,23 +94,14 @@ def test_a_terminal_shows_the_largest_groups() -> None:
     assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
 
 
-@pytest.mark.parametrize("cost", [{}, {"cost": 0.5}])
-def test_groups_are_drawn_against_their_cost_where_there_is_one(cost: dict[str, float]) -> None:
-    pytest.importorskip("matplotlib")
-    rows = [row(n, BAD, 0.9, labels={"user": "many"}, **cost) for n in range(20)]
-    rows += [
-        row(n, BAD if n < 22 else GOOD, 0.9 if n < 22 else None, labels={"user": "few"}, **cost) for n in range(20, 24)
-    ]
-    rows += [row(30, "I don't know.", None, labels={"user": "none"}, **cost)]
-    plot = groups_plot(summarise(rows, ["user"]))
-    assert plot is not None
-    assert ("cost" in plot.title) == bool(cost)
-    assert [line[:3] for line in plot.rows] == [
-        ("user=many", 20, 1.0),
-        ("user=few", 4, "not measurable"),  # 2 of 4
-        ("user=none", 1, None),
-    ]
-    assert "<svg " in plot.svg()
+def test_columns_are_what_the_log_has_and_a_rate_of_few_answers_is_not_measurable() -> None:
+    rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
+    rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
+    table = groups_table(summarise(rows, ["user"]))
+    assert table.header[-1] == "cost"
+    assert [line[:2] for line in table.rows] == [("all", "24"), ("user=many", "20"), ("user=few", "4")]
+    assert "not measurable" in table.rows[2][2]
+    assert [line[-1] for line in table.rows] == ["0.5", "0.5", "-"]
 
 
 def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:
@@ -217,6 +208,14 @@ def test_a_gate_that_cannot_be_read_is_an_error_before_any_work(
 def test_a_gate_is_for_logs(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert detect("--reference", PASSAGE, "--answer", GOOD, "--fail-over", "5%") not in (0, 1)
     assert "are for logs" in capsys.readouterr().err
+
+
+def test_a_page_has_the_groups(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert detect("worse.jsonl", "-o", "new.html", "--by", "language") == 0
+    page = Path("new.html").read_text("utf-8")
+    assert "language=en" in page
+    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", capsys.readouterr().out)
+    assert shown in page
 
 
 def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

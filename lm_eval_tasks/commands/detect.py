@@ -111,7 +111,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
     from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
-    from lm_eval_tasks.results.logs.text import summary_text
+    from lm_eval_tasks.results.logs.text import groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer or arguments.question:
@@ -149,11 +149,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     folder = shell_word(str(written.parent))
     say(output, f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
-        from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report
 
-        plot = groups_plot(summary)
-        say(write_report([made], page, more_plots=[plot] if plot else []))
+        say(write_report([made], page, by=[groups_table(summary)] if arguments.by else []))
     else:
         say(f"  lm-eval-grounded report {folder}")
     return gate.exit_status(checks)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LANGUAGE, MODEL = "language", "model"
 TO_LOOK_AT = 10
 MOST_GROUPS = 30
-"""Groups that a terminal and a plot show, the largest; Python gets all."""
+"""Groups that a terminal and a page show, the largest; Python gets all."""
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+")
 _EDGES = ".,;:!?\"'()[]\u3002\uff0c"
 _COLUMNS = (
