@@ -16,7 +16,7 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, JudgedAnswer, LogSummary, judge, nearest_passage
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, JudgedAnswer, LogSummary, judge
 from lm_eval_tasks.results.logs.text import groups_table, summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
@@ -104,11 +104,12 @@ def test_columns_are_what_the_log_has_and_a_rate_of_few_answers_is_not_measurabl
     assert [line[-1] for line in table.rows] == ["0.5", "0.5", "-"]
 
 
-def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:
+def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
     reference = "Elephants live in Africa.\n\nThe bridge over the Elbe is long.\n\nThe bridge over the Rhine is short."
-    answer = "The bridge over the Rhine is 900 metres high."
-    assert nearest_passage(reference, answer, [Span(29, 32)], "en").endswith("Rhine is short.")
-    assert nearest_passage("", answer, [Span(0, 3)], "en") == ""
+    (listed,) = summarise([row(1, "The bridge over the Rhine is 900 m high.", 0.9, reference=reference)]).to_look_at
+    assert listed.passage.endswith("Rhine is short.")
+    (listed,) = summarise([row(1, BAD, 0.9, reference="")]).to_look_at
+    assert listed.passage == ""
 
 
 def test_hostile_text_reaches_no_terminal() -> None:

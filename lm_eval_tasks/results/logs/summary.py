@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from custom_metrics.abstention import is_abstention
@@ -27,7 +24,9 @@ from custom_metrics.usage.printable import on_one_line
 from detector_plugin.detector import Detector, describe
 from detector_plugin.sentences import sentence_bounds
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
+from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.models.baseline import best_passage
 from lm_eval_tasks.results.logs.answers import UNKNOWN, Log
 from lm_eval_tasks.results.logs.fields import NUMBERS
 
@@ -38,8 +37,6 @@ LANGUAGE, MODEL = "language", "model"
 TO_LOOK_AT = 10
 MOST_GROUPS = 30
 """Groups that a terminal and a page show, the largest; Python gets all."""
-_SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+")
-_EDGES = ".,;:!?\"'()[]\u3002\uff0c"
 _COLUMNS = (
     *("flag", "declined", "flagged", "words", "expected", "cluster"),  # flagged and expected: words
     *("language", "model", "guessed", "untagged", "no_passages", *NUMBERS),
@@ -124,7 +121,7 @@ class FlaggedAnswer(NamedTuple):
     model: str
     question: str
     answer: str
-    passage: str  # the one that shares most words with what is flagged
+    passage: str  # the paragraph that is nearest to the most suspicious sentence
     spans: list[Span]
     probability: float  # that it holds anything unsupported; nan without a curve of the detector
     sentence: tuple[int, int, float]  # the most suspicious: start, end, and the same probability of it
@@ -222,27 +219,20 @@ def _field(doc: Mapping[str, Any], name: str) -> Any:
 
 def _to_look_at(judged: JudgedAnswer) -> FlaggedAnswer:
     doc, answer, detector = judged.row["doc"], judged.tagged["answer"], judged.tagged["detector"]
-    spans, language = [span_of(span) for span in judged.tagged["spans"]], doc["language"]
     start, end, against = max(judged.sentences, key=lambda sentence: sentence[2])
-    named = str(doc.get("query_id", "")), language, doc["model"], doc["query"], answer
-    passage = nearest_passage(doc["reference"], answer, spans, language)
-    probability = unsupported_probability(judged.row[EVIDENCE], detector)
-    sentence = (start, end, unsupported_probability(against, detector, SENTENCE_CURVES))
-    return FlaggedAnswer(judged.row["doc_id"], *named, passage, spans, probability, sentence)
-
-
-def nearest_passage(reference: str, answer: str, spans: Sequence[Span], language: str | None) -> str:
-    """The paragraph of a reference that shares most words with an answer. Words of sentences in which something is flagged
-    count twice, and each word less the more paragraphs have it."""
-    paragraphs = [part.strip() for part in reference.split("\n\n") if part.strip()]
-    of_paragraphs = [_distinct(part, language) for part in paragraphs]
-    sentences = [match.span() for match in _SENTENCE.finditer(answer)]
-    near = [answer[a:b] for a, b in sentences if any(span.start < b and span.end > a for span in spans)]
-    weights = dict.fromkeys(_distinct(answer, language), 1) | dict.fromkeys(_distinct(" ".join(near), language), 2)
-    holders = Counter(chain.from_iterable(of_paragraphs))
-    shared = [sum(weights[word] / holders[word] for word in own & weights.keys()) for own in of_paragraphs]
-    return max(zip(shared, paragraphs, strict=True), key=lambda pair: pair[0], default=(0.0, ""))[1]
-
-
-def _distinct(text: str, language: str | None) -> set[str]:
-    return {text[start:end].casefold().strip(_EDGES) for start, end in words(text, language)} - {""}
+    paragraphs = [Passage("", "", part.strip()) for part in doc["reference"].split("\n\n") if part.strip()]
+    nearest = paragraphs[best_passage(answer[start:end], paragraphs)[0]].text if paragraphs else ""
+    return FlaggedAnswer(
+        *(
+            judged.row["doc_id"],
+            str(doc.get("query_id", "")),
+            doc["language"],
+            doc["model"],
+            doc["query"],
+            answer,
+            nearest,
+        ),
+        [span_of(span) for span in judged.tagged["spans"]],
+        unsupported_probability(judged.row[EVIDENCE], detector),
+        (start, end, unsupported_probability(against, detector, SENTENCE_CURVES)),
+    )
