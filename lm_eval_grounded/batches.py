@@ -58,7 +58,7 @@ class LogReader:
     def _read(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         from custom_metrics.scores.unsupported import unsupported_probability
         from detector_plugin.filters import shared_detector
-        from lm_eval_tasks.results.logs import summary
+        from lm_eval_tasks.results.logs import judged
         from lm_eval_tasks.results.logs.answers import document_of
         from lm_eval_tasks.results.logs.choice import choose_fields
         from lm_eval_tasks.results.logs.traces import joined
@@ -74,9 +74,9 @@ class LogReader:
             except ValueError as error:
                 rows[place]["left_out"] = str(error)
         detector = shared_detector(self._settings["detector"], self._settings["detector_args"])
-        for row, tagged, _ in summary.judged(detector, block, self._settings):
-            counts, flag = row[summary.COUNTS] or {}, row[summary.FLAGGED_ANSWERS]
-            probability = unsupported_probability(row[summary.EVIDENCE], tagged["detector"])
+        for row, tagged, _ in judged.by_detector(detector, block, self._settings):
+            counts, flag = row[judged.COUNTS] or {}, row[judged.FLAGGED_ANSWERS]
+            probability = unsupported_probability(row[judged.EVIDENCE], tagged["detector"])
             rows[row["doc_id"]] = {
                 **{
                     "left_out": "",

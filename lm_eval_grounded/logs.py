@@ -15,7 +15,7 @@ from custom_metrics.usage.printable import excerpt
 if TYPE_CHECKING:
     import pandas
 
-    from lm_eval_tasks.results.logs.summary import FlaggedAnswer, LogSummary
+    from lm_eval_tasks.results.logs.judged import FlaggedAnswer, LogSummary
 
 
 class FlaggedLog:
@@ -87,7 +87,7 @@ def detect_log(
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
 
     names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:

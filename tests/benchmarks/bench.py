@@ -309,7 +309,7 @@ def logs() -> None:
 def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> None:
     from detector_plugin.lexical import LexicalDetector
     from lm_eval_tasks.results.logs import detect_log, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary
+    from lm_eval_tasks.results.logs.judged import LogSummary
     from lm_eval_tasks.results.logs.text import summary_text
 
     file = SHARED / "hub" / "github" / "vectara" / "FaithJudge" / "eval_data" / "ragtruth_qa.jsonl"

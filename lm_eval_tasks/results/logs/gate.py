@@ -22,7 +22,7 @@ from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, points, range_of_points
-from lm_eval_tasks.results.logs.summary import FLAGGED_ANSWERS
+from lm_eval_tasks.results.logs.judged import FLAGGED_ANSWERS
 from lm_eval_tasks.runs import Run, read_runs
 
 _MARGIN = 0.05  # the excess over a limit, or over an older log, that a passing gate would have shown

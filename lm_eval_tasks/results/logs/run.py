@@ -37,28 +37,16 @@ from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric
 from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.harness.detector_task import FILTER
 from lm_eval_tasks.results import LOGGED
+from lm_eval_tasks.results.logs import judged
 from lm_eval_tasks.results.logs.answers import LeftOut, Log, open_log, reasons_of
-from lm_eval_tasks.results.logs.summary import (
-    ABSTENTION,
-    COUNTS,
-    EXPECTED,
-    FILTER_NAME,
-    FLAGGED_ANSWERS,
-    SHARE,
-    Answer,
-    JudgedAnswer,
-    LogSummary,
-    judged,
-)
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
 _STORES = ".spans_*.jsonl"
-_KEPT = "guessed", "untagged", "no_passages"  # numbers of answers in the provenance
 
 _FLAGGED = Metric(
-    *(FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
+    *(judged.FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
     label="share of flagged answers",
     title="Flagged answers",
     definition="share of answers that, as the detector reads them, more likely than not hold something unsupported; of a "
@@ -77,9 +65,9 @@ _TABLE = Benchmark(
     more_metrics=(
         marked.MARKED_RATE,
         replace(OF_A_DETECTOR[1], fallback_for=marked.METRIC, headline=True),
-        replace(OF_A_DETECTOR[0], fallback_for=COUNTS),
+        replace(OF_A_DETECTOR[0], fallback_for=judged.COUNTS),
         _FLAGGED,
-        metric_of(ABSTENTION),
+        metric_of(judged.ABSTENTION),
     ),
 )
 
@@ -98,7 +86,7 @@ def detect_log(
     language: str | None = None,
     workers: int = 1,
     tell: Callable[[str], None] = _LOG.info,
-    summary: LogSummary | None = None,
+    summary: judged.LogSummary | None = None,
 ) -> Path:
     """Tag the answers of logs (:func:`lm_eval_tasks.results.logs.answers.open_log`; or of a file, whose fields are then
     chosen), and return the results file of the run.
@@ -129,7 +117,7 @@ def detect_log(
             if workers > 1:
                 processes.in_workers(functools.partial(tag_part, job), workers, f"detector {detector}")
             rows, name = _judged(job, left_out), logs[0].file.path.stem
-            results = _write(rows, partial, {"read_from": "log"}, name, summary or LogSummary())
+            results = _write(rows, partial, {"read_from": "log"}, name, summary or judged.LogSummary())
             reasons, names = reasons_of(left_out), ", ".join(log.file.name for log in logs)
             if not results:
                 raise UsageError(f"{names}: no line can be used: {reasons or 'there is none'}")
@@ -143,7 +131,7 @@ def detect_log(
                 *(names, record["kept"]["answers"], record["options"]["languages"], record["kept"]["guessed"]),
                 reasons or "no line",
             )
-            written = _publish(results, folder, partial, {partial / "spans": output})
+            written = _publish(results, folder, partial, output)
             for store in folder.glob(_STORES):
                 store.unlink()
     finally:
@@ -153,12 +141,12 @@ def detect_log(
     return written
 
 
-def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Iterator[list[Answer]]:
+def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Iterator[list[judged.Answer]]:
     """The answers of logs, in blocks, with a bar of their bytes. Numbers are those of lines where each is larger than the
     one before. The places of records that cannot be used are added to `left_out`."""
     from tqdm import tqdm
 
-    block, last = list[Answer](), 0
+    block, last = list[judged.Answer](), 0
     for log in logs:
         size, is_quiet = log.file.path.stat().st_size, processes.here().rank > 0
         with tqdm(total=size, unit="B", unit_scale=True, desc=log.file.path.name, disable=is_quiet) as bar:
@@ -178,7 +166,7 @@ def tag_part(job: _Job, number: int, size: int) -> None:
         pass
 
 
-def _judged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Iterator[JudgedAnswer]:
+def _judged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Iterator[judged.JudgedAnswer]:
     """Each answer of a log with what the detector finds in it; those of other processes are without spans."""
     logs, folder, settings, options, language = job
     detector = shared_detector(settings["detector"], options)
@@ -187,7 +175,7 @@ def _judged(job: _Job, left_out: LeftOut, number: int = 0, size: int = 1) -> Ite
     if stored.spans_by_key and not number:
         _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     for block in _blocks(logs, language, left_out):
-        yield from judged(stored, block, settings)
+        yield from judged.by_detector(stored, block, settings)
 
 
 def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partial: Path) -> Path:
@@ -195,16 +183,17 @@ def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partia
     found is read from the run's `samples`; what is not yet complete is in `partial`, a folder on the same disk."""
     earlier = read_results(samples.with_name(samples.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")))
     record = provenance_of(earlier["configs"][LOGGED])
-    rows = (JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in read_samples(samples))
-    return _publish(_write(rows, partial, record, earlier["model_name"], LogSummary(most=0), marks), folder, partial)
+    rows = (judged.JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in read_samples(samples))
+    results = _write(rows, partial, record, earlier["model_name"], judged.LogSummary(most=0), marks)
+    return _publish(results, folder, partial)
 
 
 def _write(
-    rows: Iterable[JudgedAnswer],
+    rows: Iterable[judged.JudgedAnswer],
     partial: Path,
     record: Mapping[str, Any],
     name: str,
-    summary: LogSummary,
+    summary: judged.LogSummary,
     marks: marked.MarksOfTask | None = None,
 ) -> dict[str, Any]:
     """Write the answers to the files ``samples`` and ``spans`` of a folder, line by line; return the content of their
@@ -218,7 +207,7 @@ def _write(
         for each in rows:
             row, tagged, doc = each.row, each.tagged, each.row["doc"]
             if marks is not None:
-                values.append(marked.value_of(doc, tagged, marks, counts=not row[ABSTENTION]))
+                values.append(marked.value_of(doc, tagged, marks, counts=not row[judged.ABSTENTION]))
                 row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
             samples.write(json.dumps(row, ensure_ascii=False) + "\n")
             spans.write(json.dumps(each.entry(), ensure_ascii=False) + "\n")
@@ -235,18 +224,17 @@ def _write(
         )
     of_words = total.words("flagged", errors)
     every = {
-        marked.METRIC: marked.marked_rate.figure_of(values),
-        COUNTS: of_words.rogan_gladen,
-        SHARE: of_words.detected,
+        **{marked.METRIC: marked.marked_rate.figure_of(values), judged.COUNTS: of_words.rogan_gladen},
+        **{judged.SHARE: of_words.detected, judged.EXPECTED: total.words("expected").detected},
+        **{judged.FLAGGED_ANSWERS: total.flagged_answers, judged.ABSTENTION: total.share("declined")},
     }
-    every |= {EXPECTED: total.words("expected").detected, FLAGGED_ANSWERS: total.flagged_answers}
-    every[ABSTENTION] = total.share("declined")
     figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
+    kept = {of: int(total.frame[of].sum()) for of in ("guessed", "untagged", "no_passages")}
     record = {
         **record,
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
-        "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
+        "kept": {"answers": total.answers, **kept},
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
@@ -262,22 +250,22 @@ def _results(
 ) -> dict[str, Any]:
     """The content of a results file, as the harness writes it. A corrected rate that is not measurable is in no table."""
     metrics, number = _TABLE.metrics, sum(models.values())
-    wide = {COUNTS} - {name for name, figure in figures.items() if is_measurable(figure, "share")}
+    wide = {judged.COUNTS} - {name for name, figure in figures.items() if is_measurable(figure, "share")}
     by_name = {
-        name: figure.as_json((metrics.get(name) or metrics[SHARE]).denominator, name not in wide)
+        name: figure.as_json((metrics.get(name) or metrics[judged.SHARE]).denominator, name not in wide)
         for name, figure in figures.items()
     }
     by_name |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(marked_values)}
-    metadata = {"version": _TABLE.version, "provenance": record, "figures": {FILTER_NAME: by_name}}
+    metadata = {"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}}
     metadata["benchmark"] = {"name": "logs", **_TABLE.as_json()}
     listed = [metric for name, metric in metrics.items() if name in figures]
     table: dict[str, Any] = {"alias": LOGGED}
     for name in (metric.name for metric in listed if metric.name not in wide):
         error = figures[name].standard_error
-        table |= {f"{name},{FILTER_NAME}": figures[name].value}
-        table |= {f"{name}_stderr,{FILTER_NAME}": "N/A" if math.isnan(error) else error}
+        table |= {f"{name},{judged.FILTER_NAME}": figures[name].value}
+        table |= {f"{name}_stderr,{judged.FILTER_NAME}": "N/A" if math.isnan(error) else error}
     listing = [metric.entry(metric.aggregation) for metric in listed]
-    filters = [{"name": FILTER_NAME, "filter": [{"function": FILTER}]}]
+    filters = [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}]
     return {
         "results": {LOGGED: table},
         "configs": {LOGGED: {"task": LOGGED, "metric_list": listing, "filter_list": filters, "metadata": metadata}},
@@ -291,13 +279,12 @@ def _results(
     }
 
 
-def _publish(
-    results: Mapping[str, Any], folder: Path, partial: Path, others: Mapping[Path, Path] | None = None
-) -> Path:
-    """Move the samples of a partial folder, and other files, to their place, and the results of this moment behind them."""
+def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Path | None = None) -> Path:
+    """Move the samples of a partial folder, and the spans to an output, to their place, and the results behind them."""
     date = datetime.now().isoformat().replace(":", "-")
     samples, path = folder / f"samples_{LOGGED}_{date}.jsonl", folder / f"results_{date}.json"
     text = json.dumps(provenance.strict_json(results), indent=2, ensure_ascii=False)
     (partial / "results").write_text(text, "utf-8")
-    move_whole({partial / "samples": samples, **(others or {}), partial / "results": path})
+    spans = {} if output is None else {partial / "spans": output}
+    move_whole({partial / "samples": samples, **spans, partial / "results": path})
     return path

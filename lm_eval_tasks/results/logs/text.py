@@ -11,7 +11,7 @@ from custom_metrics.usage.printable import on_one_line
 from custom_metrics.usage.secrets import blank, blank_text
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.fields import NUMBERS
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, FlaggedAnswer, Group, LogSummary
+from lm_eval_tasks.results.logs.judged import MOST_GROUPS, FlaggedAnswer, Group, LogSummary
 
 _USAGE_TITLES = dict(zip(NUMBERS, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters

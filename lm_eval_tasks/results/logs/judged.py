@@ -41,8 +41,7 @@ _COLUMNS = (
     *("flag", "declined", "flagged", "words", "expected", "cluster"),  # flagged and expected: words
     *("language", "model", "guessed", "untagged", "no_passages", *NUMBERS),
 )
-NO_VALUE = "(none)"
-"""Group of answers whose record lacks the field."""
+_NO_VALUE = "(none)"  # group of answers whose record lacks the field
 FILTER_NAME = "answer"
 FLAGGED_ANSWERS, ABSTENTION, EXPECTED = "flagged_answers", "abstention_rate", "expected_share"
 """Metrics that count answers, and one that expects words to be wrong."""
@@ -81,7 +80,7 @@ class JudgedAnswer(NamedTuple):
         }
 
 
-def judged(detector: Detector, answers: Sequence[Answer], settings: Mapping[str, str]) -> Iterator[JudgedAnswer]:
+def by_detector(detector: Detector, answers: Sequence[Answer], settings: Mapping[str, str]) -> Iterator[JudgedAnswer]:
     """What a detector finds in answers, which it reads together; nothing supports an answer without passages."""
     given = [(doc, answer) for _, doc, answer in answers if doc["reference"]]
     codes = [None if doc["language"] == UNKNOWN else doc["language"] for doc, _ in given]
@@ -169,9 +168,11 @@ class LogSummary:
         counts = row[COUNTS] or {"flagged": 0, "words": 0}
         expected = counts["words"] * (row[EXPECTED] or 0)
         kept = doc["language"], doc["model"], doc["guessed"], tagged["spans"] is None, not doc["reference"]
-        fields = (str(value) if (value := _field(doc, name)) is not None else NO_VALUE for name in self._by)
+        fields = {name: doc[name] or _NO_VALUE for name in (LANGUAGE, MODEL)} | doc.get("labels", {})
         numbers = row[FLAGGED_ANSWERS], row[ABSTENTION], counts["flagged"], counts["words"], expected, doc["article"]
-        self._rows.append((*numbers, *kept, *map(doc.get, NUMBERS), *fields))
+        self._rows.append(
+            (*numbers, *kept, *map(doc.get, NUMBERS), *(fields.get(name, _NO_VALUE) for name in self._by))
+        )
         asked, worst = (doc["query"], doc["reference"]), self._worst
         if not self._most or not row[FLAGGED_ANSWERS] or (asked in worst and against <= worst[asked][0]):
             return
@@ -211,10 +212,6 @@ def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
             f"{on_one_line(', '.join(sorted(known)))}; --fields label=PATH adds one"
         )
     return list(names)
-
-
-def _field(doc: Mapping[str, Any], name: str) -> Any:
-    return doc.get(name) or None if name in (LANGUAGE, MODEL) else doc.get("labels", {}).get(name)
 
 
 def _to_look_at(judged: JudgedAnswer) -> FlaggedAnswer:
