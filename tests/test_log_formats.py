@@ -116,6 +116,7 @@ BROKEN: list[tuple[str, bytes, list[str]]] = [
     ("depth", b'{"a": 1}\n' + b'{"a":' * 100_000 + b"\n", ["", "not JSON"]),
     ("a row", b'a,b\n1,2,3\n"1"x,2\n3\n\xff,1\n1,2', [*["other cells than columns"] * 3, "not UTF-8 text", ""]),
     ("a quotation mark", b'a,b\n1,2\n1,"2\n3,4\n', ["", "other cells than columns"]),
+    ("a quotation mark in the header", b'"a"b,c\na,b\n1,2\n', [""]),
     ("NUL", b"a,b\n1,\0002\n", [""]),
 ]  # fmt: skip
 

@@ -188,12 +188,8 @@ def _read(role: str, path: Expression, record: Mapping[str, Any]) -> Any:
 
 def _answer(value: Any) -> str:
     """What an assistant says in the value; ValueError where that is no text."""
-    if (
-        isinstance(value, list)
-        and len(value) > 1
-        and all(isinstance(part, str) for part in value)
-        and text_of(value) is None
-    ):
+    are_texts = [isinstance(part, str) for part in value] if isinstance(value, list) and text_of(value) is None else []
+    if len(are_texts) > 1 and all(are_texts):
         raise ValueError("answer is a list of several values")
     if not isinstance(value, (str, list, dict)) and value == value:  # nan is how pandas writes nothing
         raise ValueError("answer is not text")
@@ -243,17 +239,14 @@ def number_of(value: Any) -> float | None:
 def _labels(path: Expression, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and values that answers can be grouped by, without secrets: a value, those of an object, or a list as one."""
     value = path.value(record)
-    for key, label in _flat(value) if isinstance(value, dict) else [(path.text, value)]:
+    labels = [*value.items()] if isinstance(value, dict) else [(path.text, value)]
+    for key, label in labels:
+        if isinstance(label, dict):
+            labels += [(f"{key}.{name}", part) for name, part in label.items()]
         parts = label if isinstance(label, list) else [label]
         text = ", ".join(str(part) for part in parts if isinstance(part, (str, int, float)))
         if 0 < len(text) <= _LONGEST_LABEL:
             yield _label(key, text)
-
-
-def _flat(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, part in value.items():
-        inside = _flat(part) if isinstance(part, dict) else [("", part)]
-        yield from ((f"{name}.{key}".removesuffix("."), label) for key, label in inside)
 
 
 @lru_cache(maxsize=4096)

@@ -16,6 +16,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,7 +115,8 @@ class LogFile(NamedTuple):
         for _ in range(bool(said)):
             next(text)
         rows: Any = csv.DictReader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
-        rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+        with suppress(csv.Error):
+            rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
         row: dict[Any, Any] | None = {}
         while row is not None:
             start = rows.line_num + 1 + bool(said)
