@@ -51,7 +51,7 @@ class Expression(NamedTuple):
     def value(self, record: Any) -> Any:
         """What it gives of a record; ``None`` for nothing, also where JMESPath knows no value."""
         if self.heads and isinstance(record, dict) and self.heads.isdisjoint(record):
-            return None  # of most expressions, which are those of other tools
+            return None
         found = None
         with suppress(JMESPathError, TypeError, AttributeError):
             found = self.parsed.search(record)
@@ -141,7 +141,9 @@ class Fields(NamedTuple):
         rest the value. What it lacks is absent; under ``left_out`` stands why it cannot be used."""
         values: dict[str, Any] = {}
         try:
-            for role, paths in self.paths.items():
+            for role, every in self.paths.items():
+                # of most expressions, which are those of other tools, a record has no field
+                paths = [path for path in every if not path.heads or not path.heads.isdisjoint(record)]
                 if role == "label":
                     found: Any = dict(label for path in paths for label in _labels(path, record))
                 else:
