@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
+from jmespath.visitor import TreeInterpreter
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, without_surrogates
@@ -38,6 +39,7 @@ ANY_TOOL = "any"  # tool of the rows that hold for all
 _LONGEST_LABEL = 200  # characters; what is longer is a text, and groups nothing
 _MARKS = re.compile(r"(?P<place>.+?):(?P<start>[^\d\]:\s].*?)\.\.\.(?P<end>.*)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_INTERPRETER = TreeInterpreter()  # one for all, as making it takes as long as most expressions
 
 
 class Expression(NamedTuple):
@@ -54,7 +56,7 @@ class Expression(NamedTuple):
             return None
         found = None
         with suppress(JMESPathError, TypeError, AttributeError):
-            found = self.parsed.search(record)
+            found = _INTERPRETER.visit(self.parsed, record)
         if self.marks is not None and found is not None:
             texts = (text for message in messages(found) for text in self.marks.findall(message.text))
             found = [text.strip() for text in texts if text.strip()]
@@ -74,9 +76,9 @@ def expression(text: str) -> Expression:
     if re.fullmatch(r"[^\[\](){}|&?!@*'\"`,:=<>]*", place) and all(steps := place.split(".")):
         place = path_of(steps)
     try:
-        parsed = jmespath.compile(place)
+        parsed = jmespath.compile(place).parsed
         with suppress(JMESPathTypeError, TypeError, AttributeError):  # of a record without a field
-            parsed.search({})
+            _INTERPRETER.visit(parsed, {})
     except JMESPathError as error:
         said = on_one_line(str(error).partition("\n")[0])
         raise UsageError(
@@ -84,7 +86,7 @@ def expression(text: str) -> Expression:
         ) from None
     ends = re.escape(marked["end"]) or r"\Z" if marked else ""
     marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
-    return Expression(text, parsed, marks, _heads(parsed.parsed))
+    return Expression(text, parsed, marks, _heads(parsed))
 
 
 def _heads(node: Mapping[str, Any]) -> frozenset[str]:

@@ -193,8 +193,8 @@ def _record(number: int, value: Any) -> Record:
 
 def _documents(text: str) -> Iterator[Record]:
     """JSON values one after another, or those of arrays, each with the line where it begins; to the first broken one."""
-    decoder, at, end = json.JSONDecoder(), 0, len(text) - len(re.sub(r"^\s*\[?\s*", "", text, count=1))
-    number = 1
+    decoder, number, at, begins = json.JSONDecoder(), 1, 0, re.match(r"\s*\[?\s*", text)
+    end = begins.end() if begins else 0
     while True:
         number += text.count("\n", at, end)
         at = end
