@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
     from custom_metrics.statistics.figures import Figure
-    from lm_eval_tasks.results.logs.summary import FlaggedAnswer, LogSummary
+    from lm_eval_tasks.results.logs.judged import FlaggedAnswer, LogSummary
 
 
 class FlaggedLog:
@@ -87,12 +87,10 @@ def detect_log(
     1
 
     UsageError where no record can be used, or a field does not exist."""
-    from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
+    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
 
     names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
@@ -109,8 +107,8 @@ def detect_log(
         names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"
-        written = write_run([opened], output, detector, options, language=code)
-        summary = summarise(read_samples(samples_of(written)), names)
+        summary = LogSummary(names)
+        write_run([opened], output, detector, options, language=code, summary=summary)
         rows = [json.loads(line) for line in output.open(encoding="utf-8")]
     return FlaggedLog(summary, rows, name, detector)
 
@@ -162,25 +160,25 @@ class LogReader:
     def _read(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         from custom_metrics.scores.unsupported import unsupported_probability
         from detector_plugin.filters import shared_detector
-        from lm_eval_tasks.results.logs import run
+        from lm_eval_tasks.results.logs import judged
         from lm_eval_tasks.results.logs.answers import document_of
         from lm_eval_tasks.results.logs.choice import choose_fields
         from lm_eval_tasks.results.logs.traces import joined
-        from lm_eval_tasks.results.logs.values import nested
+        from lm_eval_tasks.results.logs.values import stored
 
-        records = [nested(record) for record in records]
+        records = [stored(record) for record in records]
         if not self._fields and records:
             self._fields.append(choose_fields("the first batch", records[:100], self._given))
         rows, block = [{**_UNREAD} for _ in records], list[Any]()
-        for place, values in joined((place, self._fields[0].tried(record)) for place, record in enumerate(records)):
+        for place, values in joined((place, self._fields[0].read(record)) for place, record in enumerate(records)):
             try:
                 block.append((place, *document_of(values, self._language, self._no_passages)))
             except ValueError as error:
                 rows[place]["left_out"] = str(error)
         detector = shared_detector(self._settings["detector"], self._settings["detector_args"])
-        for row, tagged, _ in run.rows_of(run.tagged_block(detector, block, self._settings)):
-            counts, flag = row[run.COUNTS] or {}, row[run.FLAGGED_ANSWERS]
-            probability = unsupported_probability(row[run.EVIDENCE], tagged["detector"])
+        for row, tagged, _ in judged.by_detector(detector, block, self._settings):
+            counts, flag = row[judged.COUNTS] or {}, row[judged.FLAGGED_ANSWERS]
+            probability = unsupported_probability(row[judged.EVIDENCE], tagged["detector"])
             rows[row["doc_id"]] = {
                 **{
                     "left_out": "",

@@ -102,12 +102,10 @@ def _is_coloured() -> bool:
 
 def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.atomic import check_place
-    from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
-    from lm_eval_tasks.results.logs.text import summary_text
+    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.text import groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer:
@@ -129,12 +127,11 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
         logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
-        by = checked_groups(split_names(arguments.by), logs)
+        summary = LogSummary(checked_groups(split_names(arguments.by), logs))
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         output = named.with_suffix(".jsonl") if page else named
-        written = detect_log(logs, output, *options, tell=tell)
-    summary = summarise(read_samples(samples_of(written)), by)
+        written = detect_log(logs, output, *options, tell=tell, summary=summary)
     text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured())
     sys.stdout.write(f"{text}\n")  # with colours
     (made,) = read_runs([written])
@@ -146,11 +143,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     folder = shell_word(str(written.parent))
     say(output, f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
-        from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report
 
-        plot = groups_plot(summary)
-        say(write_report([made], page, more_plots=[plot] if plot else []))
+        say(write_report([made], page, by=[groups_table(summary)] if arguments.by else []))
     else:
         say(f"  lm-eval-grounded report {folder}")
     return gate.exit_status(checks)

@@ -32,6 +32,7 @@ from lm_eval_tasks.results.formats import (
     PAGE,
     UNDEFINED_TEXT,
     Notation,
+    Section,
     code_block,
     escaped_markdown,
     render_sections,
@@ -193,8 +194,7 @@ class Report:
         documents: int | None = PER_TASK,
         at_most: int | None = BYTES,
         paper: bool = False,
-        more_plots: Sequence[Plot] = (),
-        by: str = "",
+        by: str | Sequence[Section] = "",
         **more: Any,
     ) -> bytes:
         """The page.
@@ -203,12 +203,11 @@ class Report:
             documents: how many documents to show of each task; ``None`` for all.
             at_most: limit of the page's bytes, or ``None``. Larger pages show fewer documents of each task, at least one.
             paper: whether to add a comparison with published figures.
-            more_plots: plots that come before those of the tasks.
-            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`).
+            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`); or tables.
             more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
         """
-        page = self._page(paper, more_plots) | more
-        page["by"] = sections_by(by, self.runs, self.read_answers) if by else []
+        page = self._page(paper) | more
+        page["by"] = sections_by(by, self.runs, self.read_answers) if by and isinstance(by, str) else by
         read = len(self.runs) <= MOST_READ
         sampled = read_documents(self.runs, self.read_answers) if read else []
 
@@ -226,12 +225,12 @@ class Report:
                 html = rendered(number)
         return html
 
-    def _page(self, paper: bool, more_plots: Sequence[Plot]) -> dict[str, Any]:
+    def _page(self, paper: bool) -> dict[str, Any]:
         """The variables of the templates, without its documents."""
         every, comparison = [*self.runs.values()], self.comparison
         is_nothing = comparison is not None and not any(each.columns for each in (comparison, *comparison.apart))
         nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
-        read, plots = len(every) <= MOST_READ, [*more_plots, *self.plots]
+        read, plots = len(every) <= MOST_READ, self.plots
         pictures = {plot.family: plot for plot in plots if plot.family} if len(every) > 1 else {}
         whole = {each.family: each for each in self.overviews if not each.group and len(every) > 1}
         of_runs = [task for run in every for task in run.tasks.values()]
