@@ -254,7 +254,6 @@ class Report:
             "verdicts": verdicts(comparison) if comparison else [],
             "published": compare_with_published(every) if paper else [],
             "commands": [*command_files(self.runs)] if read else [],
-            "benchmarks": benchmarks if read else {},
             "titles": benchmarks,
             "numbers": {name: [*numbers(self.runs, name)] for name in benchmarks} if read else {},
             "origins": {name: origins(self.runs, name) for name in benchmarks} if read else {},
