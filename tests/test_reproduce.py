@@ -174,7 +174,7 @@ def test_real_files_are_the_same_here(hub: str, tmp_path: Path) -> None:
     assert "NaN" not in records
     assert differing(file) == []
     (line,), _ = commands_of(read_recorded(file))
-    assert f"mirror={hub}" in line
+    assert f'"mirror": "{hub}"' in line
     assert "the corpus holds 5,494 of 178,891 passages" in records
 
 
@@ -191,7 +191,7 @@ def test_two_steps_are_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     commands, _ = commands_of(read_recorded(file))
     assert commands == [
         "lm_eval --model grounded-baseline --model_args strategy=lexical --tasks mfava_de,clapnq_rag --limit 4 "
-        f"--metadata mirror={MINIATURE} top_k=2 --predict_only --output_path reproduced",
+        f"""--metadata '{{"mirror": "{MINIATURE}", "top_k": 2}}' --predict_only --output_path reproduced""",
         "lm-eval-grounded score reproduced --detector lexical --detector_args 'threshold=0.4;spans=words'",
     ]
     record = results["configs"]["clapnq_rag"]["metadata"]["provenance"]

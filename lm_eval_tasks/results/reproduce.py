@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from custom_metrics.usage.options import assignments
 from custom_metrics.usage.printable import shell_word
 from custom_metrics.usage.secrets import BLANK
 from lm_eval_tasks.data import provenance, sources
@@ -64,6 +65,12 @@ def commands_of(run: RecordedRun) -> tuple[list[str], list[str]]:
         return [], [from_log if "log" in origins else f"The run recorded no command line: {started}.", *notes]
     own = {place for place, word in enumerate(words) if word in ("--output_path", "-o")}
     words = [word for place, word in enumerate(words) if not {place, place - 1} & own]
+    if "--metadata" in words:  # as JSON, which every version of the harness reads
+        first = words.index("--metadata") + 1
+        last = next((place for place in range(first, len(words)) if words[place].startswith("-")), len(words))
+        given = [json.loads(word) if word.startswith("{") else assignments(word) for word in words[first:last]]
+        options = {name: value for each in given for name, value in each.items()}
+        words[first:last] = [json.dumps(options, ensure_ascii=False)]
     commands = [" ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
     if "mirror" not in run.options and origins & {"mirror", sources.SAMPLE}:  # the environment named it
         place = sources.SAMPLE if sources.SAMPLE in origins else "DIR"
