@@ -30,8 +30,8 @@ from custom_metrics.reading.no_statement import is_refusal, is_word_salad
 from custom_metrics.reading.reasoning import after_reasoning
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import INVALID
+from custom_metrics.statistics.figures import FEW
 from custom_metrics.statistics.intervals import wilson
-from custom_metrics.statistics.units import FEW
 
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10

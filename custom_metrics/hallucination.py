@@ -31,7 +31,14 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation, Ratios, Strata
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, resampled_sums, spread, unseen_share
+from custom_metrics.statistics.intervals import (
+    RESAMPLES,
+    SIGNIFICANCE,
+    resampled_sums,
+    share_of_clusters,
+    spread,
+    unseen_share,
+)
 from custom_metrics.statistics.paired_difference import (
     FEWEST,
     ITERATIONS,
@@ -44,7 +51,6 @@ from custom_metrics.statistics.paired_difference import (
     pivots_of,
 )
 from custom_metrics.statistics.random_effects import Errors
-from custom_metrics.statistics.shares import share_of_clusters
 
 RATES = ("detected_rate", "estimated_rate", "rogan_gladen_rate")
 
@@ -110,7 +116,7 @@ def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, fl
 
 
 def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
-    """The rates of a corpus of answers: the flagged share with bounds by :mod:`custom_metrics.statistics.shares`, the
+    """The rates of a corpus of answers: the flagged share with bounds by :mod:`custom_metrics.statistics.intervals`, the
     corrected ones by a cluster bootstrap.
 
     With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.

@@ -7,11 +7,9 @@ from importlib.metadata import version
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_grounded.answers import abstains, detect, k_precision, relevance_label, rouge, span_iou
-from lm_eval_grounded.batches import LogReader, merge_logs
-from lm_eval_grounded.differences import difference
 from lm_eval_grounded.evaluate_metric import evaluate_folder, evaluate_module
-from lm_eval_grounded.logs import FlaggedLog, detect_log
-from lm_eval_grounded.runs import Comparison, Runs, compare, read
+from lm_eval_grounded.logs import FlaggedLog, LogReader, detect_log, merge_logs
+from lm_eval_grounded.runs import Comparison, Runs, compare, difference, read
 
 __version__ = version("lm-eval-grounded")
 __all__ = [

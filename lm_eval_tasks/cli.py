@@ -39,15 +39,22 @@ _EXAMPLES = "\n\nExamples:\n"
 GONE = {
     "agreement": "use scikit-learn's cohen_kappa_score; `score --marks` logs the kappa of annotators",
     "arena": "run `lm_eval --model hallucination-detector --tasks mushroom,memerag,ragtruth` a detector, then `report`",
+    "calibrate --note": "write it into the file, which is JSON: the field `note`",
+    "detect --color": "colours are for a terminal, tags for a file; NO_COLOR=1 turns them off",
     "detect --follow": "run it again when the log has grown",
+    "detect --input": "name the log without it",
+    "detect --question": "a log has the field `question`",
+    "detect --workers": "leave it out: one process reads a log",
     "export figures": "in Python, `lm_eval_grounded.read(FOLDER).figures.to_csv(FILE)` writes the table",
     "export model-card": "in Python, `lm_eval_grounded.read(FOLDER).figures` has what a card shows",
     "leaderboard": "`report RUNS... -o FOLDER` writes the page of many runs, and one of each",
+    "make --step": "name the samples of one step",
     "mark --marks": "the lines of a marks file have `seconds`",
     "mark --serve": "the page is a file; send it to the person who marks",
     "path": "`check` prints the folder of the tasks",
     "reproduce --mirror": "set LM_EVAL_GROUNDED_MIRROR",
     "reproduce --task": "name it with --tasks in the command that `reproduce` prints",
+    "score --workers": "use `accelerate launch -m lm_eval_tasks.cli score ...`, a process a GPU",
     "train --detector": "there is one kind; leave the option out",
 }
 """Commands, and options of commands, that went in version 0.1, to what to use instead. The table goes with the next one."""

@@ -84,6 +84,7 @@ def opened(chromium: Any) -> Iterator[Any]:
 
     def open_(path: Path, width: int = 1400, scheme: str = "light", **options: Any) -> Tab:
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        context.set_default_timeout(300_000)  # milliseconds: a machine that is busy is no fault of the page
         contexts.append(context)
         return Tab(context, path)
 

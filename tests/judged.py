@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
+from lm_eval_tasks.clapnq.judge import load_pairs, load_ratings
 from tests.conftest import evaluate
 from tests.logged_runs import in_this_process, lines
 from tests.shared_once import SharedOnce

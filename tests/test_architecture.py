@@ -58,7 +58,7 @@ def test_compare_of_two_runs_of_a_benchmark_loads_no_other(tmp_path: Path) -> No
     done = run([sys.executable, "-c", MODULES, *map(str, (tmp_path / "runs").iterdir())], tmp_path, fresh=True)
     status, number, others = done.stdout.splitlines()[-1].split(maxsplit=2)
     assert (status, others) == ("0", "[]")
-    assert int(number) <= 72
+    assert int(number) <= 68
 
 
 def test_the_picture_is_current() -> None:

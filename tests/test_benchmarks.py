@@ -281,7 +281,7 @@ def two_runs(harness: Harness, capitals: Path, mirror: Path, tmp_path_factory: p
 
 def test_readers_of_results_need_nothing_but_the_table_of_a_new_benchmark(two_runs: Path, tmp_path: Path) -> None:
     abstains, answers = read_runs([two_runs])
-    assert [one.explanation for one in headlines([answers])] == [
+    assert [column.cells[0].explanation for column in headlines([answers])] == [
         "The mean over 2 languages of correct answers is not measurable (0 to 100 %): 2 of 4 questions of all languages "
         "together; mean over all 2 languages.",
         "A correct answer has 6 words (2 answers; mean over all 2 languages).",

@@ -242,7 +242,7 @@ def test_a_calibration_is_made_of_detection_runs(
 ) -> None:
     out = tmp_path / "c.json"
     with caplog.at_level(logging.WARNING):
-        assert main(["calibrate", str(detected), "-o", str(out), "--note", "sample"]) == 0
+        assert main(["calibrate", str(detected), "-o", str(out)]) == 0
     assert "were trained on these documents, so this calibration is too good" in caplog.text
     assert "7 documents only; a calibration of so few says little" in caplog.text
     calibration = load(str(out))

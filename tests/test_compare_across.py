@@ -27,7 +27,7 @@ from lm_eval_tasks.results.compare import Comparison, Incomparable, compare_runs
 from lm_eval_tasks.results.joining import ACROSS, pair_tasks
 from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.runs import labels, read_runs
-from lm_eval_tasks.runs.asked import Asked, Turns, asked_alike, turns_of
+from lm_eval_tasks.runs.answers import Asked, Turns, asked_alike, turns_of
 from tests import made_runs
 from tests.changed_runs import Row, change_results, change_samples, copied_models, in_a_chat, written_samples
 from tests.logged_runs import in_this_process

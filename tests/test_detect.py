@@ -87,8 +87,7 @@ def test_detect_shows_one_answer(
     assert text == (tmp_path / "answer.txt").read_text("utf-8")
     assert any(span.start <= text.index("1969") < span.end for span in spans)
     assert render(text, spans) != text
-    assert main([*arguments, "--color", "always"]) == 0
-    assert "\x1b[4;31m" in capsys.readouterr().out
+    assert "\x1b[4;31m" in as_ansi(text, spans)
     monkeypatch.setattr(sys, "stdin", io.StringIO("Die Katze."))
     assert main([*arguments[:5], "--answer", "-"]) == 0
     assert parse(capsys.readouterr().out.strip())[0] == "Die Katze."
@@ -110,14 +109,14 @@ def test_detect_takes_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("detect --reference binary --answer -", "binary is not UTF-8 text"),
         ("detect --reference nowhere --answer -", "grounded: nowhere: there is no such file or folder$"),
         ("detect --answer x", "name --reference and --answer, or a log"),
-        ("detect log.jsonl --answer x", "without --reference, --answer"),
+        ("detect log.jsonl --answer x", "without --reference and --answer"),
         ("detect log.jsonl --fields reply=x", "--fields: 'reply=x': write ROLE=PATH"),
         ("detect log.jsonl --fields answer=a[", r"'a\[' is no JMESPath expression"),
         ("detect log.jsonl --fields answer=reply", "--fields answer=reply gives no value; the first record has answer"),
         ("detect - --follow", "`detect --follow` is gone: run it again when the log has grown"),
-        ("detect --input log.jsonl -o out", "out/ becomes the run"),
-        ("detect --input nowhere.jsonl -o out.jsonl", r"nowhere\.jsonl"),
-        ("detect --input log.jsonl -o out.jsonl --language xx-yy-zz-q", "is not a language"),
+        ("detect log.jsonl -o out", "out/ becomes the run"),
+        ("detect nowhere.jsonl -o out.jsonl", r"nowhere\.jsonl"),
+        ("detect log.jsonl -o out.jsonl --language xx-yy-zz-q", "is not a language"),
         ("train --mirror nowhere -o x", "The mirror folder .*nowhere"),
     ],
 )

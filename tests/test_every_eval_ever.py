@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
+from lm_eval_tasks.clapnq.judge import load_pairs, load_ratings
 from tests.conftest import ROOT, command, run
 from tests.logged_runs import in_this_process as save
 from tests.logged_runs import lines

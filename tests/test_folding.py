@@ -7,7 +7,7 @@ from string import ascii_letters, digits
 import pytest
 
 from custom_metrics.abstention.folding import fold, is_word
-from custom_metrics.usage.characters import IGNORABLE
+from custom_metrics.usage.printable import IGNORABLE
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from custom_metrics.scores.grounding import (
     tokens,
 )
 from custom_metrics.statistics.figures import FloatWithCounts
-from custom_metrics.usage.characters import plain
 from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import plain
 from lm_eval_tasks.clapnq.dataset import load
 
 Harness = Callable[..., dict[str, Any]]

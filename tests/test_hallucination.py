@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from custom_metrics.hallucination import doubts, estimate, estimated_rate, flagged_words, rates, rogan_gladen_rate
 from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import resampled_sums, spread
+from custom_metrics.statistics.figures import UNDEFINED, Figure, is_measurable
+from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.statistics.random_effects import Errors, expected_errors, measured_errors
-from custom_metrics.statistics.shares import share_of_clusters
-from custom_metrics.statistics.units import is_measurable
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import LanguageCalibration
 from lm_eval_tasks.detection.calibrated import errors_of

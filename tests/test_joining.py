@@ -7,7 +7,7 @@ import pytest
 from custom_metrics.reading.words import words
 from detector_plugin.lexical import LexicalDetector
 from detector_plugin.lexical.features import joined_features
-from detector_plugin.lexical.joining import joined, joined_reference, place_in_joined
+from detector_plugin.lexical.reference import joined, joined_reference, place_in_joined
 from tests.test_lexical import flagged
 
 

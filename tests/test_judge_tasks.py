@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.clapnq.judge.dataset import load_pairs, load_ratings
+from lm_eval_tasks.clapnq.judge import load_pairs, load_ratings
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from tests.conftest import figures_of
 from tests.judged import (

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from custom_metrics.scores import judging
 from custom_metrics.scores.judging import f_plus_a, process_pair, process_rating, share
-from custom_metrics.statistics.intervals import resampled_sums, spread
-from custom_metrics.statistics.shares import share_of_clusters
+from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.usage.printable import quote
 
 NAN = math.nan

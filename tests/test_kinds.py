@@ -22,7 +22,7 @@ from custom_metrics.scores.aggregations import NotMeasured, Source, defined_mean
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.scores.detection import f1, kappa
 from custom_metrics.scores.judging import f_plus_a, flip_rate, share, win_rate
-from custom_metrics.scores.ranking import auc
+from custom_metrics.scores.ratings import auc
 from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, outcome
 from custom_metrics.statistics.paired_difference import BOOTSTRAP, CLUSTERS, TANGO
 from detector_plugin.calibration import load

@@ -14,7 +14,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
 from lm_eval_tasks.results.logs.answers import reasons_of
 from lm_eval_tasks.results.logs.fields import ROLES, expression, known_tools
-from lm_eval_tasks.results.logs.values import decoded
+from lm_eval_tasks.results.logs.values import stored, text_of
 
 LOGS = Path(__file__).parent / "data" / "logs"
 
@@ -121,7 +121,7 @@ RECORD = {
         ("a.b[?r=='x'].t | [0]", ["1"]),
         ("length(a.b)", [2]),
         ("a.b[7].t", []),
-        ('a."c.d"', [3]),
+        ("a.c.d", [3]),
         ("json.e[]", ["4", "5"]),
         ("json.e | [-1]", ["5"]),
         ("python[0]", ["6"]),
@@ -134,7 +134,7 @@ RECORD = {
     ],
 )
 def test_expressions(path: str, values: list[Any]) -> None:
-    found = expression(path).value(RECORD)
+    found = expression(path).value(stored(RECORD))
     assert ([] if found is None else found if isinstance(found, list) else [found]) == values
 
 
@@ -166,6 +166,22 @@ def test_of_an_unknown_log_the_error_lists_the_fields_and_its_guess_works(tmp_pa
     assert guess is not None
     ((doc, answer),) = documents(opened(tmp_path / "log", UNKNOWN, fields=guess[1]))
     assert (answer, doc["reference"], doc["query"]) == ("It is 3.", "It has 3.", "How many?")
+
+
+def test_where_two_guesses_are_near_both_are_shown(tmp_path: Path) -> None:
+    replies = {"first_reply": "It is 3, as the guide says.", "other_reply": "It is 3, as the book says."}
+    with pytest.raises(
+        UsageError, match=r"'answer=first_reply,passages=snippets\[\],.*' \(as near: answer=other_reply\)$"
+    ):
+        opened(
+            tmp_path / "log", {"asked": "How many?", **replies, "snippets": ["It has 3 of them, and never had more."]}
+        )
+
+
+def test_a_list_of_passages_is_not_guessed_as_the_answer(tmp_path: Path) -> None:
+    lists = {"snippets": ["It has 3 of them, and never had more."], "notes": ["It had 3 of them in 1871, and has 4."]}
+    with pytest.raises(UsageError, match=r"'answer=final_reply,passages=notes\[\],question=asked'$"):
+        opened(tmp_path / "log", {"asked": "How many?", "final_reply": "It is 3.", **lists})
 
 
 def test_a_record_without_a_field_is_said_to_have_none(tmp_path: Path) -> None:
@@ -293,7 +309,8 @@ def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(
     ],
 )
 def test_a_cell_that_holds_a_python_list_is_read_and_code_stays_a_text(cell: str, value: Any) -> None:
-    assert decoded(cell) == (cell if value is None else value)
+    assert stored(cell) == (cell if value is None else value)
+    assert text_of(stored(cell)) == cell
 
 
 @pytest.mark.parametrize("part", ["-", "1+", "a.", "a[0]", "[0]", "(", "[", "not ", "'a'", "\\'"])
@@ -301,7 +318,7 @@ def test_a_cell_that_nests_without_end_ends_no_process(part: str) -> None:
     """Python 3.10 crashes on some of these if they reach its parser."""
     for end in ("1]", "]", ""):
         cell = f"[{part * 100_000}{end}"
-        assert decoded(cell) in (cell, ["a" * 100_000])
+        assert stored(cell) in (cell, ["a" * 100_000])
 
 
 def test_a_small_file_of_many_empty_records_ends_and_its_places_are_counted(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,10 +16,8 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs import run
-from lm_eval_tasks.results.logs.plot import groups_plot
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, nearest_passage, summarise
-from lm_eval_tasks.results.logs.text import summary_text
+from lm_eval_tasks.results.logs.judged import MOST_GROUPS, JudgedAnswer, LogSummary, judge
+from lm_eval_tasks.results.logs.text import groups_table, summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
@@ -28,15 +27,22 @@ GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with 
 UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
 
 
-def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> dict[str, Any]:
-    """A row of the samples; the whole answer is flagged with the probability, or nothing."""
+def row(number: int, answer: str, probability: float | None, detector: str = "lexical", **doc: Any) -> JudgedAnswer:
+    """A judged answer; the whole of it is flagged with the probability, or nothing."""
     spans = [] if probability is None else [[0, len(answer), HALLUCINATION, probability]]
     version = LexicalDetector().version if detector == "lexical" else "1"
     tagged = {"answer": answer, "spans": spans, "detector": {"name": detector, "version": version, "licence": ""}}
     document = {"language": "en", "model": "", "query": "When?", "reference": PASSAGE, "article": str(number)}
+    document["guessed"] = False
     settings = {"calibration": "", "calibration_annotations": "", "detector": detector, "detector_args": "{}"}
-    ((made, *_),) = run.rows_of([(number, document | settings | doc, tagged)])
-    return made
+    return judge(number, document | settings | doc, tagged)
+
+
+def summarise(rows: Iterable[JudgedAnswer], by: Sequence[str] = ()) -> LogSummary:
+    summary = LogSummary(by)
+    for each in rows:
+        summary.add(each)
+    return summary
 
 
 def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None:
@@ -47,7 +53,8 @@ def test_shares_are_of_answers_and_words_and_groups_are_sorted_by_size() -> None
         row(4, BAD, 0.9, labels={"env": "b"}, query="Where?"),
         row(5, "I don't know.", None),
     ]
-    total, groups, to_look_at = summarise(rows, ["env"])
+    summary = summarise(rows, ["env"])
+    total, groups, to_look_at = summary.total, summary.groups, summary.to_look_at
     assert (total.answers, total.abstaining, total.clusters) == (5, 1, 5)
     assert total.flagged_answers[:3] == pytest.approx((2 / 4, *wilson(2, 4)))
     assert total.flagged_words.value == pytest.approx((12 + 6 + 12) / (6 + 12 + 6 + 12))
@@ -87,30 +94,22 @@ def test_a_terminal_shows_the_largest_groups() -> None:
     assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
 
 
-@pytest.mark.parametrize("cost", [{}, {"cost": 0.5}])
-def test_groups_are_drawn_against_their_cost_where_there_is_one(cost: dict[str, float]) -> None:
-    pytest.importorskip("matplotlib")
-    rows = [row(n, BAD, 0.9, labels={"user": "many"}, **cost) for n in range(20)]
-    rows += [
-        row(n, BAD if n < 22 else GOOD, 0.9 if n < 22 else None, labels={"user": "few"}, **cost) for n in range(20, 24)
-    ]
-    rows += [row(30, "I don't know.", None, labels={"user": "none"}, **cost)]
-    plot = groups_plot(summarise(rows, ["user"]))
-    assert plot is not None
-    assert ("cost" in plot.title) == bool(cost)
-    assert [line[:3] for line in plot.rows] == [
-        ("user=many", 20, 1.0),
-        ("user=few", 4, "not measurable"),  # 2 of 4
-        ("user=none", 1, None),
-    ]
-    assert "<svg " in plot.svg()
+def test_columns_are_what_the_log_has_and_a_rate_of_few_answers_is_not_measurable() -> None:
+    rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
+    rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
+    table = groups_table(summarise(rows, ["user"]))
+    assert table.header[-1] == "cost"
+    assert [line[:2] for line in table.rows] == [("all", "24"), ("user=many", "20"), ("user=few", "4")]
+    assert "not measurable" in table.rows[2][2]
+    assert [line[-1] for line in table.rows] == ["0.5", "0.5", "-"]
 
 
-def test_the_passage_is_the_one_that_shares_most_with_what_is_flagged() -> None:
+def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
     reference = "Elephants live in Africa.\n\nThe bridge over the Elbe is long.\n\nThe bridge over the Rhine is short."
-    answer = "The bridge over the Rhine is 900 metres high."
-    assert nearest_passage(reference, answer, [Span(29, 32)], "en").endswith("Rhine is short.")
-    assert nearest_passage("", answer, [Span(0, 3)], "en") == ""
+    (listed,) = summarise([row(1, "The bridge over the Rhine is 900 m high.", 0.9, reference=reference)]).to_look_at
+    assert listed.passage.endswith("Rhine is short.")
+    (listed,) = summarise([row(1, BAD, 0.9, reference="")]).to_look_at
+    assert listed.passage == ""
 
 
 def test_hostile_text_reaches_no_terminal() -> None:
@@ -191,7 +190,8 @@ def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(dete
 
 def test_of_an_answer_that_could_not_be_read_nothing_is_said() -> None:
     tagged = {"answer": GOOD, "spans": None, "detector": {"name": "lexical", "version": LexicalDetector().version}}
-    entry = run._entry({"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}, tagged, [(0, len(GOOD), 0.0)])
+    row = {"doc_id": 1, "doc": {"id": "", "language": "en"}, **UNREAD}
+    entry = JudgedAnswer(row, tagged, [(0, len(GOOD), 0.0)]).entry()
     assert (entry["unsupported_probability"], entry["texts"], entry["sentences"]) == (None, None, [(0, 30, None)])
 
 
@@ -209,6 +209,14 @@ def test_a_gate_that_cannot_be_read_is_an_error_before_any_work(
 def test_a_gate_is_for_logs(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert detect("--reference", PASSAGE, "--answer", GOOD, "--fail-over", "5%") not in (0, 1)
     assert "are for logs" in capsys.readouterr().err
+
+
+def test_a_page_has_the_groups(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert detect("worse.jsonl", "-o", "new.html", "--by", "language") == 0
+    page = Path("new.html").read_text("utf-8")
+    assert "language=en" in page
+    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", capsys.readouterr().out)
+    assert shown in page
 
 
 def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

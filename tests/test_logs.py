@@ -206,7 +206,7 @@ def test_several_logs_and_a_pipe_are_one_run(
     Path("b.csv").write_text("answer,passages,id\nx,y,b1\n", "utf-8")
     piped = io.BytesIO(json.dumps([{**GOOD, "id": "c1"}]).encode())
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, "utf-8"))
-    assert main(["detect", "a.jsonl", "-", "--input", "b.csv", "--language", "de"]) == 0
+    assert main(["detect", "a.jsonl", "-", "b.csv", "--language", "de"]) == 0
     printed = capsys.readouterr()
     assert (
         "lm-eval-grounded: a.jsonl: fields of lm-eval-grounded: --fields 'answer=answer,passages=passages,"
@@ -222,10 +222,3 @@ def test_several_logs_and_a_pipe_are_one_run(
     record = results_of(Path("a_detected"))["configs"][TASK]["metadata"]["provenance"]
     assert [file["name"] for file in record["local_files"]] == ["a.jsonl", "stdin", "b.csv"]
     assert record["fields"]["b.csv"] == "lm-eval-grounded: answer=answer,passages=passages,id=id"
-
-
-@pytest.mark.slow("processes are started")
-def test_workers_detect_as_one(tmp_path: Path) -> None:
-    for number in (1, 2):
-        logs.detect_log(LOG, tmp_path / f"{number}.jsonl", workers=number)
-    assert lines(tmp_path / "1.jsonl") == lines(tmp_path / "2.jsonl")

@@ -201,7 +201,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
     for step in steps.STEPS:
         output = tmp_path / f"{step}.jsonl"
         with pytest.raises(UsageError, match=r"collect: nothing of [12] replies can be kept \(\S.*: \d"):
-            collect([tmp_path / "again"], output, step)
+            collect([*(tmp_path / "again").rglob(f"samples_{steps.task_name(step)}_*.jsonl")], output)
         assert not output.exists()
 
 
@@ -289,8 +289,8 @@ def test_a_translation_model_is_given_the_text_alone() -> None:
 def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the samples are of answers and queries and silver and translate; name those"):
         collect([made], tmp_path / "x.jsonl")
-    assert collect([made], tmp_path / "x.jsonl", "answers").rows == {"de": 3}
-    assert collect([made], tmp_path / "s.jsonl", "silver").rows == {"de": 2}  # without faithful answers
+    (silver,) = (made / "mfava_make_silver").rglob("samples_*.jsonl")
+    assert collect([silver], tmp_path / "s.jsonl").rows == {"de": 2}  # without faithful answers
     (samples,) = (made / "mfava_make_answers").rglob("samples_*.jsonl")
     other = tmp_path / samples.name.replace("mfava_make_answers", "mfava_de")
     other.write_bytes(samples.read_bytes())

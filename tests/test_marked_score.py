@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.reading.words import words
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.figures import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from lm_eval_tasks.clapnq.dataset import load
@@ -266,11 +266,12 @@ def test_the_report_takes_it_before_other_rates(two_scored: list[Run]) -> None:
     assert row.p > 0.9  # so they share a rank
     report = Report.of(two_scored)
     (overview,) = report.overviews
-    assert overview.shown[0].measured.name == "marked_rate"
+    assert overview.shown[0].metric.name == "marked_rate"
     assert [each.rank for each in overview.rows] == [1, 1]
     assert {row["rank"] for row in report.figures() if row["metric"] == "marked_rate"} == {1}
-    assert [row.metric for row in headlines(two_scored)] == ["marked_rate", "marked_rate"]
-    assert "by people's marks of some answers" in headlines(two_scored)[0].explanation
+    (column,) = headlines(two_scored)
+    assert (column.metric.name, [*column.cells]) == ("marked_rate", [0, 1])
+    assert "by people's marks of some answers" in column.cells[0].explanation
 
 
 def test_a_file_of_marks_is_data_for_other_commands(

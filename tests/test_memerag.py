@@ -16,7 +16,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score
 from custom_metrics.filters import JudgeSupport
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
-from custom_metrics.scores.ranking import auc
+from custom_metrics.scores.ratings import auc
 from custom_metrics.scores.sentences import process_results, process_verdict
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration

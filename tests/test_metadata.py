@@ -15,7 +15,7 @@ from lm_eval.api.registry import get_model
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset as clapnq
-from lm_eval_tasks.clapnq.judge import dataset as judge
+from lm_eval_tasks.clapnq import judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
 from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag

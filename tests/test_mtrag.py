@@ -17,8 +17,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.scores.ranking import RankCorrelation
-from custom_metrics.scores.ratings import OTHERS, RATER, auc_below_3, auc_below_4, rank_correlation
+from custom_metrics.scores.ratings import OTHERS, RATER, RankCorrelation, auc_below_3, auc_below_4, rank_correlation
 from custom_metrics.statistics.figures import CountsOfCluster
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.cli import main

@@ -15,12 +15,20 @@ import pytest
 from custom_metrics.abstention import is_abstention
 from custom_metrics.abstention.clarification import asks_clarification
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.judge.dataset import load_ratings
+from lm_eval_tasks.clapnq.judge import load_ratings
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mtragun.benchmark import BENCHMARK
-from lm_eval_tasks.mtragun.dataset import DOMAINS, FILE, KINDS, MOST_PASSAGES, REPOSITORY, load
-from lm_eval_tasks.mtragun.task import is_partial, process_results
+from lm_eval_tasks.mtragun.dataset import (
+    DOMAINS,
+    FILE,
+    KINDS,
+    MOST_PASSAGES,
+    REPOSITORY,
+    is_partial,
+    load,
+    process_results,
+)
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.runs import read_runs

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lm_eval_tasks.mushroom.contexts import plain_text
+from lm_eval_tasks.mushroom.dataset import plain_text
 from tests.growth import exponent
 
 CASES = [

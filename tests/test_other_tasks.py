@@ -152,7 +152,7 @@ def test_a_number_that_the_documents_contradict_has_no_bounds_and_no_difference(
     change(half, "arc_easy", lambda rows: rows[:10])
     assert acc_of(half)[WHY_NO_MEAN] == "the samples hold 10 of its 24 documents"
     change_results(half, lambda results: results["n-samples"]["wikitext"].update({"original": 2999}))
-    doubts = {doubt.text for row in headlines([read(half)]) for doubt in row.doubts if row.family == "wikitext"}
+    doubts = {doubt.text for of in headlines([read(half)]) for doubt in of.cells[0].reasons if of.name == "wikitext"}
     assert doubts == {
         "not comparable with published figures (only 24 of 2999 documents were asked)",
         f"it has no bounds: {NO_NUMBERS}",

@@ -26,8 +26,7 @@ from custom_metrics.statistics.figures import (
     FloatWithCounts,
     Rows,
 )
-from custom_metrics.statistics.intervals import resampled_sums, spread
-from custom_metrics.statistics.shares import share_of_clusters
+from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.mfava import annotations as annotated

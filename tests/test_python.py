@@ -198,7 +198,9 @@ def test_three_models_are_matrices_unless_pairs_are_asked_for(results: Path) -> 
 
 def test_no_name_is_markup_in_a_notebook_or_acts_on_a_terminal(results: Path) -> None:
     comparison = g.compare(results / "results", tasks="nomiracl_de")
-    comparison.result = replace(comparison.result, models=("<script>alert(1)</script>\x1b[31m", "B&B"))
+    comparison.report = replace(
+        comparison.report, comparison=replace(comparison.result, models=("<script>alert(1)</script>\x1b[31m", "B&B"))
+    )
     page = comparison._repr_html_()
     assert "<script>" not in page
     assert "\x1b" not in f"{page}{comparison}{comparison!r}"

@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from lxml import html
 
+from custom_metrics.relevance import ANSWER, NO_ANSWER
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.results.report import Report
 from lm_eval_tasks.results.report.documents import caching_reader, read_task
 from lm_eval_tasks.results.report.folder import readable_runs, write_folder
-from lm_eval_tasks.runs import kept, read_runs
+from lm_eval_tasks.runs import Answers, TaskRun, kept, read_runs
 from tests.changed_runs import change_results, change_samples, few_tasks
+from tests.growth import calls
+from tests.many_runs import labelled_runs
 
 HOSTILE = [
     '</title><script>alert(1)</script><img src=x onerror="alert(2)">',
@@ -239,3 +242,24 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
     for wrong in ("0", "-1", "nan", "inf"):
         assert main(["report", str(folder), "-o", str(site), f"--cost={wrong}"]) == 2
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_twice_as_many_runs_are_twice_as_much_to_read(
+    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And at most four times as much to compare: each has a difference to each other."""
+    labels = {f"model-{number}": [ANSWER, NO_ANSWER, ANSWER, ANSWER][: number % 3 + 2] * 12 for number in range(12)}
+    folder = labelled_runs(
+        two_models / "baseline-lexical", tmp_path, {name: {"nomiracl_de": of[:24]} for name, of in labels.items()}
+    )
+    runs, rows = read_runs([folder]), list[int]()
+
+    def reading(task: TaskRun) -> Answers:
+        answers = read_task(task)
+        rows.append(len(answers))
+        return answers
+
+    monkeypatch.setattr("lm_eval_tasks.results.report.documents.read_task", reading)
+    once, twice = (calls(lambda number=number: [*Report.of(runs[:number]).figures()]) for number in (6, 12))
+    assert rows == [24] * 18
+    assert twice < 4 * once

@@ -39,7 +39,7 @@ OTHER = run("org/c", [task("nomiracl_de", {"robust": {"error_rate": share(2, 40)
 
 def test_a_summary_of_two_models() -> None:
     """What the golden page of two models has not: a task that one lacks, names with markup, and a command."""
-    found = summary(headlines([ONE, OTHER]), "| a | b |\n", "lm-eval-grounded report runs\n")
+    found = summary(headlines([ONE, OTHER]), [ONE.model, OTHER.model], "| a | b |\n", "lm-eval-grounded report runs\n")
 
     assert "| benchmark | number, 95 % bounds | org/a\\_b | org/c |\n|---|---|---:|---:|\n" in found
     assert "| error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %, n = 40\\] |\n" in found

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable, without_point
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.units import is_measurable, without_point
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.mfava.dataset import LANGUAGES
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
+from lm_eval_tasks.results.board import Cell, Column, families
 from lm_eval_tasks.results.formats import with_bounds
-from lm_eval_tasks.results.report.headlines import Headline, families, headlines, metrics_in_sentence
+from lm_eval_tasks.results.report.headlines import headlines, metrics_in_sentence
 from lm_eval_tasks.runs import TaskRun, read_runs
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task
@@ -34,16 +34,16 @@ CALIBRATION = {
 TAGGED = {"not_comparable": [], "calibration": CALIBRATION, "detector": {"name": "lexical", "version": "1"}}
 
 
-def only(found: list[Headline], metric: str) -> Headline:
-    (headline,) = [one for one in found if one.metric == metric]
-    return headline
+def only(found: list[Column], metric: str) -> Cell:
+    (cell,) = [cell for column in found if column.metric.name == metric for cell in column.cells.values()]
+    return cell
 
 
-def doubts(found: Headline) -> dict[str, str]:
-    return {doubt.kind: doubt.text for doubt in found.doubts}
+def doubts(found: Cell) -> dict[str, str]:
+    return {doubt.kind: doubt.text for doubt in found.reasons}
 
 
-def of(tasks: list[TaskRun], metric: str) -> Headline:
+def of(tasks: list[TaskRun], metric: str) -> Cell:
     return only(headlines([run("m", tasks)]), metric)
 
 
@@ -51,11 +51,13 @@ def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
     lexical = read_runs([two_models])[1]
     one = only(headlines([lexical]), "hallucination_rate")
 
-    assert one.is_whole
-    assert one.filter == "robust"
+    assert one.family is not None
+    assert one.family.is_whole
+    assert one.family.filter == "robust"
     assert one.figure.value == pytest.approx(lexical.group_results["nomiracl"]["hallucination_rate,robust"])
-    assert [*one.languages] == [lexical.tasks[name].language for name in lexical.groups["nomiracl"]]
-    assert one.languages["zh"] == lexical.tasks["nomiracl_zh"].figure("hallucination_rate", "robust")
+    by_language = one.family.figures("hallucination_rate")
+    assert [*by_language] == [lexical.tasks[name].language for name in lexical.groups["nomiracl"]]
+    assert by_language["zh"] == lexical.tasks["nomiracl_zh"].figure("hallucination_rate", "robust")
 
 
 def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None:
@@ -146,8 +148,9 @@ def test_the_sentence_of_every_metric() -> None:
             if metric.sentence:
                 name = f"{metric.name}someone" if metric.name.endswith("_") else metric.name
                 half = dict.fromkeys((name, *metrics_in_sentence(metric)), figure(0.5, 0.4, 0.6, n=40))
-                one = only(headlines([run("m", [task(f"{folder.name}_task", half)])]), name)
-                lines.append(f"{folder.name}, {name}: {one.measured.heading}. {one.explanation}\n")
+                columns = headlines([run("m", [task(f"{folder.name}_task", half)])])
+                (heading,) = [column.metric.heading for column in columns if column.metric.name == name]
+                lines.append(f"{folder.name}, {name}: {heading}. {only(columns, name).explanation}\n")
     text = "".join(lines)
     assert text == golden("sentences.txt", text)
 
@@ -180,7 +183,8 @@ def test_what_is_said_of_means_and_names() -> None:
     lines = []
     for case, (metric, tasks) in SAID.items():
         one = of(tasks, metric)
-        lines += [f"## {case}", one.text, one.explanation, *(f"{doubt.kind}: {doubt.text}" for doubt in one.doubts), ""]
+        text = with_bounds(one.figure, metric_of(metric).unit)
+        lines += [f"## {case}", text, one.explanation, *(f"{doubt.kind}: {doubt.text}" for doubt in one.reasons), ""]
     text = "\n".join(lines)
     assert text == golden("said.txt", text)
 
@@ -207,8 +211,8 @@ def test_a_count_stands_only_beside_the_share_that_it_gives(wrong: list[tuple[in
 
 def test_which_metrics_have_a_headline() -> None:
     detected = task("mfava_la", {"detected_rate": figure(0.3, 0.2, 0.4)}, "la", {"not_comparable": []})
-    assert [one.metric for one in headlines([run("m", [detected])])] == ["detected_rate"]  # nothing corrects it
-    assert [one.metric for one in headlines([run("m", [task("mushroom_de", WIDE, "de")])])] == ["iou", "rho", "f1"]
+    assert [one.metric.name for one in headlines([run("m", [detected])])] == ["detected_rate"]  # nothing corrects it
+    assert [one.metric.name for one in headlines([run("m", [task("mushroom_de", WIDE, "de")])])] == ["iou", "rho", "f1"]
 
 
 def test_prompts_are_families_of_their_own_and_a_further_language_does_not_change_the_group() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,7 +19,9 @@ from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import outcome
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.compare import compare_runs
+from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.results.report.drawing import COLOURS, MARKERS, marker_style
 from lm_eval_tasks.results.report.page.summary import Overview
@@ -57,7 +60,11 @@ def overviews(runs: list[Run]) -> list[Overview]:
 
 
 def rows(overview: Overview) -> list[tuple[str, int | None, list[str]]]:
-    return [(row.model, row.rank, [each.value if each else "" for each in row.headlines]) for row in overview.rows]
+    def texts(cells: Sequence[Cell | None]) -> list[str]:
+        shown = zip(cells, overview.shown, strict=True)
+        return [as_text(cell.value, column.metric.unit) if cell else "" for cell, column in shown]
+
+    return [(row.model, row.rank, texts(row.cells)) for row in overview.rows]
 
 
 def wrong(folder: Path, task: str, subset: str) -> float:
@@ -70,7 +77,7 @@ def wrong(folder: Path, task: str, subset: str) -> float:
 def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
     runs = read_runs([released])
     (overview,) = overviews(runs)
-    assert [metric.measured.name for metric in overview.shown] == [
+    assert [column.metric.name for column in overview.shown] == [
         "balanced_error",
         "hallucination_rate",
         "error_rate",
@@ -81,10 +88,11 @@ def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
         ("Mixtral-8x7B-Instruct-v0.1", 2, ["27.3 %", "18.8 %", "35.8 %"]),
         ("llama-2-70b-chat", 4, ["50.1 %", "100.0 %", "0.2 %"]),
     ]
+    assert [row.better_than for row in overview.rows] == ["2–4", "4", "4", ""]
     parts = [(task, subset) for task in ("nomiracl_de", "nomiracl_sw") for subset in ("relevant", "non_relevant")]
     for row in overview.rows:
-        assert row.headlines[0] is not None
-        assert row.headlines[0].figure.value == pytest.approx(fmean(wrong(released / row.model, *at) for at in parts))
+        assert row.cells[0] is not None
+        assert row.cells[0].figure.value == pytest.approx(fmean(wrong(released / row.model, *at) for at in parts))
 
 
 @pytest.mark.slow("replays the answers of every released model")
@@ -132,6 +140,14 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     assert german.rows[0].model == "gpt-4-azure"
     assert german.equals == ["Mixtral-8x7B-Instruct-v0.1", "gpt-3.5-turbo-azure"]
 
+    (beside,) = page.xpath("//details[@class='by-language']//table[contains(@class, 'beside')]")
+    assert beside.xpath("string(caption)") == "By language: Error rate (balanced)"
+    assert [head.text_content() for head in beside.xpath("./thead//th")] == ["Model", "Mean", "German", "Swahili"]
+    assert [" ".join(cell.text_content().split()) for cell in beside.xpath("./tbody/tr[1]/td")] == [
+        "19.7 % rank 1",
+        "24.5 % rank 1",
+        "14.9 % rank 1",
+    ]
     (part,) = page.xpath("//details[@id='nomiracl_sw']")
     assert part.xpath("string(summary)").strip() == "Swahili: gpt-4-azure"
     cells = [[cell.get("data-sort") for cell in row.xpath("./td")] for row in part.xpath(".//tbody/tr")]
@@ -227,8 +243,7 @@ def test_domains_have_their_mean_first_as_languages_have() -> None:
         "tasks",
         ["clapnq", "cloud", "fiqa", "govt"],
     )
-    (row,) = overview.rows
-    assert [each.value for each in row.headlines if each and each.metric == "clarification_rate"] == ["17.5 %"]
+    assert rows(overview) == [("m", None, ["17.5 %", "undefined", "undefined"])]
 
 
 @pytest.mark.parametrize("number", [13, 20, 64])

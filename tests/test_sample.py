@@ -128,7 +128,7 @@ def test_one_card_shows_the_rate_by_marks_and_what_it_was_worth(demo: Demo) -> N
     assert (len(rows), figure.n) == (60, 40)
     assert figure.low < rate < figure.high
     assert figure.high - figure.low < 0.06
-    texts = [row.explanation for row in headlines([run]) if row.metric == "marked_rate"]
+    texts = [column.cells[0].explanation for column in headlines([run]) if column.metric.name == "marked_rate"]
     assert "40 draws, which with the detector's reading are as good as 41 without it" in texts[0]
 
 

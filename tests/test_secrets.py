@@ -9,7 +9,6 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ import pytest
 from custom_metrics.usage import secrets
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import BLANK, blank, blank_text, masked
-from detector_plugin import filters, processes
 from detector_plugin.filters import given_options, shared_detector, text_of_options
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import command_names, main
@@ -242,20 +240,6 @@ def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" in said
 
 
-@NEEDS_API
-def test_processes_that_share_a_log_know_the_keys(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_one_that_remembers_nothing(work: Callable[[int, int], None], size: int, what: str) -> None:
-        monkeypatch.setattr(filters, "_GIVEN", {})
-        work(0, 1)
-
-    monkeypatch.setattr(processes, "in_workers", in_one_that_remembers_nothing)
-    rows = [{"answer": "Die Katze ist rot", "reference": "Die Katze ist blau.", "language": "de"}]
-    log = write_lines(tmp_path / "log.jsonl", rows)
-    detect_log(log, tmp_path / "out.jsonl", "llm", detector_args(url), workers=2)
-    assert len(Endpoint.asked) == 1
-    assert lines(tmp_path / "out.jsonl")[0]["spans"] == [[14, 17, "entity", 1.0]]
-
-
 def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -390,9 +374,9 @@ def test_no_command_shows_or_writes_a_secret(
             (0, [lexical, answer]),
         ],
         "detect": [
-            (0, ["--input", log, "-o", "out.jsonl", *reads]),
+            (0, [log, "-o", "out.jsonl", *reads]),
             (0, ["--reference", "Die Katze ist blau.", "--answer", "Die Katze ist rot", *reads]),
-            (2, ["--input", log, "-o", "failed.jsonl", "--detector", "llm", "--detector_args", f"api_key={KEY}"]),
+            (2, [log, "-o", "failed.jsonl", "--detector", "llm", "--detector_args", f"api_key={KEY}"]),
         ],
         "export": [
             (0, ["tasks", tagged, "-o", "separated"]),

@@ -1,14 +1,10 @@
-"""Several processes find what one finds: `score --workers`, and what a launcher starts (gloo, on CPU)."""
+"""Several processes that a launcher starts (gloo, on CPU) find what one finds."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,6 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from custom_metrics.usage.plain_errors import UsageError
-from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.results.score import Work, score, tag_part
 from tests.conftest import ROOT, results_of, run
 from tests.logged_runs import copied, lines
@@ -58,17 +52,15 @@ def same(mine: Path, theirs: Path) -> None:
 
 
 @pytest.mark.slow("processes are started, each with a model")
-def test_workers_and_launched_processes_score_as_one(predicted: Path, tmp_path: Path, llama_classifier: Path) -> None:
-    for name in ("one", "workers", "launched"):
+def test_launched_processes_score_as_one(predicted: Path, tmp_path: Path, llama_classifier: Path) -> None:
+    for name in ("one", "launched"):
         copied(predicted, tmp_path / name)
     detector = str(llama_classifier)
     score(tmp_path / "one", detector, output=tmp_path / "of one")
-    score(tmp_path / "workers", detector, output=tmp_path / "of workers", workers=2)
     command = ["lm_eval_tasks.cli", "score", str(tmp_path / "launched"), "--detector", detector]
     launched([*command, "-o", str(tmp_path / "of launched")], tmp_path)
-    for several in ("of workers", "of launched"):
-        same(tmp_path / "of one", tmp_path / several)
-        assert not list((tmp_path / several).glob(".*"))
+    same(tmp_path / "of one", tmp_path / "of launched")
+    assert not list((tmp_path / "of launched").glob(".*"))
 
 
 @pytest.mark.slow("processes are started, each with a harness")
@@ -103,34 +95,6 @@ def test_two_launched_processes_run_the_harness_as_one(tmp_path: Path, llama_cla
         assert len(list(two.rglob("results_*.json"))) == 1
 
 
-@pytest.mark.slow("a process is killed while others work")
-def test_what_several_processes_tagged_is_known_to_one(predicted: Path, tmp_path: Path) -> None:
-    """A process that is killed costs its last answers alone; the next command may have other processes."""
-    folder = copied(predicted, tmp_path / "run")
-    command = [sys.executable, "-m", "lm_eval_tasks.cli", "score", str(folder), "--workers", "3"]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    while not list(folder.glob(".spans_lexical*.jsonl")) and started.poll() is None:
-        time.sleep(0.02)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
-    deadline = time.monotonic() + 20  # the workers notice, and end
-    before = -1
-    while (now := sum(path.stat().st_size for path in folder.glob(".spans_*"))) != before:
-        assert time.monotonic() < deadline
-        before = now
-        time.sleep(1)
-    assert before > 0
-    tasks = ("mfava_de", "mfava_zh")
-    files = {task: next(folder.glob(f"samples_{task}_*")) for task in tasks}
-    work = Work(files, {"detector": "lexical", "samples": str(folder)}, folder)
-    known = len(work.stored_detector(_Nothing()).spans_by_key)
-    tag_part(work, 1, 2)
-    assert len(work.stored_detector(_Nothing()).spans_by_key) >= max(known, 8)
-    score(folder, output=tmp_path / "out")
-    score(copied(predicted, tmp_path / "again"), output=tmp_path / "whole")
-    same(tmp_path / "out", tmp_path / "whole")
-
-
 class _Nothing:
     """A detector that is asked for nothing."""
 
@@ -148,12 +112,3 @@ def test_a_part_is_every_second_answer_and_what_others_tagged_is_known(predicted
     assert len(work.stored_detector(_Nothing()).spans_by_key) == 9
     (folder / ".spans_lexical-two.jsonl").write_text("", "utf-8")  # of another detector
     assert len(work.span_files()) == 2
-
-
-@pytest.mark.slow("processes are started")
-def test_a_worker_that_fails(predicted: Path, tmp_path: Path, llama_classifier: Path) -> None:
-    folder = copied(predicted, tmp_path / "run")
-    with pytest.raises(UnusableDetector, match="treshold"):
-        score(folder, "lexical", {"treshold": 1}, workers=2)
-    with pytest.raises(UsageError, match="0 workers"):
-        score(folder, workers=0)

@@ -8,9 +8,14 @@ from scipy.stats import beta
 
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.statistics.figures import Rows
-from custom_metrics.statistics.intervals import clopper_pearson, wilson
+from custom_metrics.statistics.intervals import (
+    clopper_pearson,
+    difference_of_clusters,
+    share_of_clusters,
+    two_part_bounds,
+    wilson,
+)
 from custom_metrics.statistics.marked import Draws, marked_mean
-from custom_metrics.statistics.shares import difference_of_clusters, share_of_clusters, two_part_bounds
 from lm_eval_tasks.results.measuring import _together
 from lm_eval_tasks.runs.answers import content_of, key_of
 

@@ -11,7 +11,7 @@ import jinja2
 import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness.system_turn import with_system_turn
+from lm_eval_tasks.harness.task import with_system_turn
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]

@@ -32,9 +32,8 @@ from detector_plugin.detector import UnusableDetector
 from detector_plugin.loading import load_detector
 from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
-from detector_plugin.transformers.training.data import GIVEN_UP, IGNORED, examples_of
+from detector_plugin.transformers.training.data import GIVEN_UP, IGNORED, examples_of, read
 from detector_plugin.transformers.training.measuring import measure
-from detector_plugin.transformers.training.recipe import read
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.detection.calibrated import calibration_of
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines

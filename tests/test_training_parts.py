@@ -20,8 +20,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
 from detector_plugin.transformers.inputs import Encoded, window_bounds
+from detector_plugin.transformers.training import data as recipes
 from detector_plugin.transformers.training import measuring
-from detector_plugin.transformers.training import recipe as recipes
 from detector_plugin.transformers.training.data import (
     GIVEN_UP,
     IGNORED,

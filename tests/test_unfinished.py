@@ -17,7 +17,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.data.atomic import finished, move_whole, whole_file, whole_folder
+from lm_eval_tasks.data.atomic import finished, whole_file, whole_folder
 from lm_eval_tasks.data.samples import samples_files
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.results.score import score
@@ -79,29 +79,6 @@ def test_what_cannot_be_written_is_named_as_the_user_did(tmp_path: Path, monkeyp
     with pytest.raises(PermissionError, match=re.escape(f"Permission denied: '{tmp_path / 'x'}'")):
         write(tmp_path / "x")
     assert names(tmp_path) == ["folder"]
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc, to see what is synced")
-def test_content_reaches_the_disk_before_the_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    happened: list[str] = []
-    sync, replace = os.fsync, os.replace
-
-    def noted_sync(descriptor: int) -> None:
-        happened.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))}")
-        sync(descriptor)
-
-    def noted_replace(source: Any, target: Any) -> None:
-        happened.append(f"rename to {Path(target).name}")
-        replace(source, target)
-
-    monkeypatch.setattr(os, "fsync", noted_sync)
-    monkeypatch.setattr(os, "replace", noted_replace)
-    whole_folder(tmp_path / "folder", lambda new: (new / "a").write_text("a"))
-    assert (happened[0], happened[2:]) == ("sync a", ["rename to folder", f"sync {tmp_path.name}"])
-    (tmp_path / "x").touch()
-    happened.clear()
-    move_whole({tmp_path / "x": tmp_path / "y", tmp_path / "folder" / "a": tmp_path / "z"})
-    assert happened == ["sync x", "sync a", "rename to y", "rename to z", f"sync {tmp_path.name}"]
 
 
 KILLED = """

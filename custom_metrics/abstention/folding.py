@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from custom_metrics.usage.characters import IGNORABLE, POINTS
+from custom_metrics.usage.printable import IGNORABLE, POINTS
 
 _QUOTES = "“”„‟«»‹›「」『』《》〈〉〝〞＂"
 _FOLD = str.maketrans(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from custom_metrics.abstention.folding import NO_SPACES, fold
-from custom_metrics.usage.shipped_tables import shipped_rows
+from custom_metrics.usage import shipped_rows
 
 _BEGINNING = 300  # characters
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -40,18 +40,23 @@ def is_refusal(text: str) -> bool:
     return any(refusal.search(start) and not unless.search(start) for refusal, unless in _refusals())
 
 
+@lru_cache(maxsize=1024)  # models repeat themselves
+def _stems_of(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in _WORDS.findall(fold(text, marks=True)))
+
+
 def is_word_salad(text: str, question: str | None, passages: Sequence[str]) -> bool:
     """Whether next to no word of an answer is in its question, its passages or among the most common ones of English.
 
     Answers of fewer than six words, and those in scripts without spaces, are none.
     """
-    words = {word[:_STEM] for word in _WORDS.findall(fold(text, marks=True))}
+    words = _stems_of(text)
     if not question or not passages or len(words) < _FEWEST or NO_SPACES.search(text):
         return False
     unknown = words - _STEMS
     if len(unknown) <= (1 - _MOST_KNOWN) * len(words):
         return False
-    unknown -= {word[:_STEM] for word in _WORDS.findall(fold("\n".join((question, *passages)), marks=True))}
+    unknown -= _stems_of("\n".join((question, *passages)))
     return len(unknown) > (1 - _MOST_KNOWN) * len(words)
 
 

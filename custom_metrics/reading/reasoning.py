@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from custom_metrics.usage.shipped_tables import shipped_rows
+from custom_metrics.usage import shipped_rows
 
 _END = 200  # characters
 _SENTENCE_ENDS = tuple(".!?:。！？।۔؟…)]}\"'”’»*`_>")
@@ -54,6 +54,7 @@ def _marks() -> _Marks:
     )
 
 
+@lru_cache(maxsize=256)  # models repeat themselves
 def after_reasoning(text: str) -> str:
     """A model's output without its reasoning; empty where that never ends. Text without reasoning comes back unchanged."""
     marks = _marks()

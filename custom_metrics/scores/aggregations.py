@@ -34,7 +34,16 @@ from custom_metrics.statistics.figures import (
     Rows,
     cluster_of,
 )
-from custom_metrics.statistics.intervals import clopper_pearson, resampled_sums, spread, sums_by_cluster, wilson
+from custom_metrics.statistics.intervals import (
+    BOUNDS_OF_BOTH,
+    clopper_pearson,
+    difference_of_clusters,
+    resampled_sums,
+    share_of_clusters,
+    spread,
+    sums_by_cluster,
+    wilson,
+)
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
@@ -48,11 +57,6 @@ from custom_metrics.statistics.paired_difference import (
     is_share,
     mean_differences,
     share_differences,
-)
-from custom_metrics.statistics.shares import (
-    BOUNDS_OF_BOTH,
-    difference_of_clusters,
-    share_of_clusters,
 )
 from custom_metrics.statistics.strata import (
     across_strata,
@@ -462,7 +466,7 @@ class Share(Mean):
 
     def figure(self, rows: Rows) -> Figure:
         """The share, with Wilson's bounds; those of documents in clusters are of unequal units
-        (:mod:`custom_metrics.statistics.shares`)."""
+        (:mod:`custom_metrics.statistics.intervals`)."""
         number, clusters = self.size(rows), self.by_cluster(rows).values
         if not number:
             return UNDEFINED
@@ -478,7 +482,7 @@ class Share(Mean):
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
         """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`);
         of documents in clusters those of any kind. Where resamples of one stratum give no bounds, as where nothing differs,
-        they are those of both shares together (:func:`custom_metrics.statistics.shares.difference_of_clusters`)."""
+        they are those of both shares together (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
         runs = sorted({run for pair in pairs for run in pair})
         used = [stratum[run] for stratum in strata for run in runs if run in stratum]
         if not any(any(rows.clusters) for rows in used) and is_share([rows.values for rows in used]):

@@ -22,9 +22,8 @@ from custom_metrics.abstention.folding import NO_SPACES
 from custom_metrics.reading.no_answer import no_answer
 from custom_metrics.reading.words import SEGMENTERS, segmenter, words
 from custom_metrics.statistics.figures import Figure, FloatWithCounts, outcome
-from custom_metrics.usage.characters import POINTS, plain
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt
+from custom_metrics.usage.printable import POINTS, excerpt, plain
 
 CUTOFFS = (1, 3, 5, 10)
 
@@ -57,7 +56,7 @@ def word_tokens(text: str, language: str | None = None) -> tuple[str, ...]:
     """The tokens of K-Precision: of English those of ``rouge_score``; else the words of the language
     (:func:`custom_metrics.reading.words.words`), casefolded, without punctuation and symbols. Accents and vowel signs
     count, but for the points of Arabic and Hebrew. Of both, characters in several forms are one
-    (:func:`custom_metrics.usage.characters.plain`)."""
+    (:func:`custom_metrics.usage.printable.plain`)."""
     text = plain(text)
     if language == "en" or text.isascii():
         return tokens(text)

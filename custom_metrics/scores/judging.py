@@ -19,8 +19,8 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.aggregations import Ratios, Source, defined_score
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.intervals import share_of_clusters
 from custom_metrics.statistics.paired_difference import Floats
-from custom_metrics.statistics.shares import share_of_clusters
 
 ASPECTS = ("faithfulness", "appropriateness")
 FIRST, SECOND = "A", "B"
@@ -197,7 +197,7 @@ class ShareOfVerdicts(OfVerdicts):
         return int(np.nansum(rows.values[:, 1]))
 
     def figure(self, rows: Rows) -> Figure:
-        """With the bounds of a share of unequal units (:mod:`custom_metrics.statistics.shares`), the questions."""
+        """With the bounds of a share of unequal units (:mod:`custom_metrics.statistics.intervals`), the questions."""
         clusters = self.by_cluster(rows).values
         if not clusters[:, 1].any():
             return UNDEFINED

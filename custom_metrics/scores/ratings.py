@@ -3,17 +3,108 @@
 The value of an answer is a list: the score, then the ratings. Scores are on people's scale, the higher the better. A judge
 is held against the median of all ratings. The ceiling is each rater against the median of the others; beside it stands the
 judge against these medians. Bounds are clustered by what answers have in common.
+
+The figures are the area under the ROC curve, and Spearman's rank correlation. A document adds pairs of a score and what
+people said. The figure depends on all pairs together. What each adds to it makes numbers whose mean it is; so bounds and
+differences are those of a mean, and know which documents hang together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from custom_metrics.scores.ranking import AUC, OfPairs, RankCorrelation
-from custom_metrics.statistics.figures import Figure
+import numpy as np
+
+from custom_metrics.scores.aggregations import Mean, NotMeasured, Source
+from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.paired_difference import Floats
+
+
+class OfPairs(Mean):
+    """A figure of pairs. Rows are numbers whose mean it is; ``nan`` where it is not defined."""
+
+    of_numbers = False
+
+    def pairs(self, value: Any) -> Any:
+        """The pairs of a document's value, rows of score and what people said."""
+        return value
+
+    def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
+        """The figure of (pairs,) scores and what people said, and what each pair adds to it; these sum to 0."""
+        raise NotImplementedError
+
+    def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
+        used = [place for place, value in enumerate(values) if value is not None]
+        try:
+            by_document = [np.asarray(self.pairs(values[place]), dtype=float).reshape(-1, 2) for place in used]
+        except (TypeError, ValueError) as error:
+            raise NotMeasured(f"the values are not pairs of a score and what people said ({error})") from error
+        pairs = np.concatenate([np.empty((0, 2)), *by_document])
+        document = np.repeat(np.arange(len(used)), [len(of_document) for of_document in by_document])
+        numbers = np.full(len(values), math.nan)
+        if len(pairs):
+            figure, added = self.effects(*pairs.T)
+            numbers[used] = figure + len(used) * np.bincount(document, added, len(used))
+        return Rows(numbers, self.cluster_names(values) if clusters is None else clusters)
+
+
+class AUC(OfPairs):
+    """The probability that what people called wrong (1; the rest is 0) has a higher score than the rest, where a tie counts
+    a half. Effects are the structural components of DeLong et al. (1988)."""
+
+    is_rate = True
+
+    def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
+        wrong = said == 1
+        if wrong.all() or not wrong.any():
+            return math.nan, np.zeros(len(said))
+        above = (np.sign(scores[wrong][:, None] - scores[~wrong]) + 1) / 2
+        area, added = float(above.mean()), np.zeros(len(said))
+        added[wrong] = (above.mean(axis=1) - area) / wrong.sum()
+        added[~wrong] = (above.mean(axis=0) - area) / (~wrong).sum()
+        return area, added
+
+
+class RankCorrelation(OfPairs):
+    """Spearman's rank correlation, of mid-ranks where there are ties. Effects are its influence function, in which ranks
+    move with the sample (Croux and Dehon 2010, "Influence functions of the Spearman and Kendall correlation measures").
+    """
+
+    is_rate = True  # on the scale of its bounds
+
+    def figure(self, rows: Rows) -> Figure:
+        """With the bounds of (1 + rho)/2, a number between 0 and 1, so that they end where correlations do."""
+        value, low, high, error, number = super().figure(rows._replace(values=(1 + rows.values) / 2))
+        return Figure(2 * value - 1, 2 * low - 1, 2 * high - 1, 2 * error, number)
+
+    def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
+        (one, moves_one), (other, moves_other) = map(_grades, (scores, said))
+        product, square, other_square = one * other, one**2, other**2
+        if not square.any() or not other_square.any():
+            return math.nan, np.zeros(len(said))
+        means = product.mean(), square.mean(), other_square.mean()
+        number = len(said)
+        covariance = product - means[0] + (moves_one @ other + moves_other @ one) / number
+        variance = square - means[1] + 2 * (moves_one @ one) / number
+        other_variance = other_square - means[2] + 2 * (moves_other @ other) / number
+        rho = means[0] / math.sqrt(means[1] * means[2])
+        added = covariance / math.sqrt(means[1] * means[2])
+        added -= rho / 2 * (variance / means[1] + other_variance / means[2])
+        return float(rho), added / number
+
+
+def _grades(numbers: Floats) -> tuple[Floats, Floats]:
+    """Mid-ranks as shares of the whole, less a half; and (i, j) how much i moves that of j."""
+    below = (np.sign(numbers - numbers[:, None]) + 1) / 2
+    shares = below.mean(axis=0)
+    return shares - 0.5, below - shares
+
+
+auc = AUC("auc")
+
 
 SCALE = (1, 4)
 ALL, OTHERS, RATER = "", "_others", "_rater"

@@ -43,9 +43,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95, sums_by_cluster
+from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95, level_of, sums_by_cluster, two_part_bounds
 from custom_metrics.statistics.paired_difference import Floats, PairedDifference
-from custom_metrics.statistics.shares import level_of, two_part_bounds
 
 FEWEST_DRAWS = 5
 """Of fewer there are no bounds."""
@@ -117,7 +116,7 @@ class Marked(Protocol):
 
 
 class Units(NamedTuple):
-    """The units of two-part bounds (:func:`custom_metrics.statistics.shares.two_part_bounds`)."""
+    """The units of two-part bounds (:func:`custom_metrics.statistics.intervals.two_part_bounds`)."""
 
     parts: Floats  # (units,) of the scale that is marked
     weights: Floats  # (units,)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Rows, Stratum
+from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Rows, Stratum, is_wide
 from custom_metrics.statistics.intervals import Z95, clopper_pearson, sums_by_cluster, t95, wilson
 from custom_metrics.statistics.paired_difference import FEWEST, SMALL_STRATUM, Floats
-from custom_metrics.statistics.units import is_wide
 
 
 def linearised(top: Any, bottom: Any) -> Floats:
@@ -148,7 +147,7 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
     bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
     bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
     bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
-    (:mod:`custom_metrics.statistics.units`) limit where the rate can be; they do not measure its scatter, and do not
+    (:mod:`custom_metrics.statistics.figures`) limit where the rate can be; they do not measure its scatter, and do not
     average out: their distances are summed. Means of fewer than five documents have the variance that the strata have in
     common.
 

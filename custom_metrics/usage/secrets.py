@@ -78,13 +78,14 @@ def blank(value: Any) -> Any:
 
 def blank_text(text: str) -> tuple[str, Callable[[int], int]]:
     """A text without its secrets, and a function from a place in the text to the same place there."""
-    secrets = [secret.span() for secret in _RUN.finditer(_marked(text))]
+    marked = _marked(text)
+    secrets = [secret.span() for secret in _RUN.finditer(marked)]
 
     def moved(place: int) -> int:
         before = [(start, end) for start, end in secrets if start < place]
         return place + sum(len(BLANK) - (min(end, place) - start) for start, end in before)
 
-    return _RUN.sub(BLANK, _marked(text)), moved
+    return _RUN.sub(BLANK, marked), moved
 
 
 def masked(text: str) -> str:

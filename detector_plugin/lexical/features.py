@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.reading.words import words
-from detector_plugin.lexical.joining import joined, joined_reference, place_in_joined, written_otherwise
 from detector_plugin.lexical.reference import (
     GRAMS,
     TOKEN,
@@ -22,9 +21,13 @@ from detector_plugin.lexical.reference import (
     code_points,
     gram_hashes,
     index_reference,
+    joined,
+    joined_reference,
     normalise,
+    place_in_joined,
     slots,
     stem,
+    written_otherwise,
 )
 from detector_plugin.sentences import Layout
 
@@ -102,7 +105,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 
 def joined_features(reference: str, answer: str, language: str | None, question: str = "") -> Matrix:
     """As :func:`answer_features`, of texts in which a number that answer and reference write otherwise, and a split word,
-    are one (:mod:`~detector_plugin.lexical.joining`). The weights were trained on the texts as they are."""
+    are one (:mod:`~detector_plugin.lexical.reference`). The weights were trained on the texts as they are."""
     among = written_otherwise(answer, reference)
     reference = joined_reference(reference, language, among)
     forms = index_reference(reference).forms

@@ -44,13 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=results)
     add_detector(parser)
     add_output(parser, "FILE", required=True)
-    parser.add_argument("--note", default="", help="kept in the file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.atomic import whole_file
 
-    calibration = calibration_from_runs(arguments.results, arguments.note, arguments.detector, arguments.detector_args)
+    calibration = calibration_from_runs(arguments.results, arguments.detector, arguments.detector_args)
     with whole_file(arguments.output) as partial:
         calibration.save(partial)
     say(render_table(calibration))
@@ -59,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def calibration_from_runs(
-    places: Iterable[Path], note: str = "", detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
+    places: Iterable[Path], detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
 ) -> Calibration:
     """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``, ``memerag_*``,
     ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose
@@ -101,7 +100,7 @@ def calibration_from_runs(
     if len(detectors) > 1:
         names = "; ".join(f"{d['name']} version {d['version']}" for d in detectors.values())
         raise CalibrationError(f"these runs are of several detectors ({names}); a calibration is of one")
-    return Calibration(next(iter(detectors.values())), languages, note=note)
+    return Calibration(next(iter(detectors.values())), languages)
 
 
 def _of_runs(place: Path, skipped: set[str]) -> Iterator[Measured]:
@@ -159,7 +158,7 @@ def _detector_of(run: Run, samples: Path, is_learned: bool) -> dict[str, str]:
     weights were trained on these documents."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
     from detector_plugin.llm import PROMPT_VERSION
-    from lm_eval_tasks.models.answering import options_of
+    from lm_eval_tasks.models import options_of
 
     if not run.config:
         raise UsageError(

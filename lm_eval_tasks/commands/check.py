@@ -145,7 +145,7 @@ class _DryRun:
         from lm_eval_tasks.data.atomic import check_writable
         from lm_eval_tasks.harness.harness_results import output_folder
         from lm_eval_tasks.harness.host import get_model
-        from lm_eval_tasks.models.answering import DocumentAnswerer
+        from lm_eval_tasks.models import DocumentAnswerer
 
         config = self.config
         if config.output_path:

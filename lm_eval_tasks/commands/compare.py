@@ -60,10 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from lm_eval_tasks.results.compare import compare_runs
-    from lm_eval_tasks.results.compare.tables import render, short_table
-    from lm_eval_tasks.results.formats import render_sections
     from lm_eval_tasks.results.joining import check_across
+    from lm_eval_tasks.results.report import Report
     from lm_eval_tasks.runs import labels
 
     across = check_across(split_names(arguments.across))
@@ -77,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")
     if arguments.short and arguments.format in ("csv", "json"):
         raise UsageError("--short is for readers; --format csv and json have every difference")
-    comparison = None
+    report = None
     if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
-        comparison = compare_runs(
+        report = Report.comparing(
             runs,
             tasks,
             metrics,
@@ -89,16 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
             across=across,
             pairs=arguments.pair,
         )
+    comparison = report.comparison if report else None
     if arguments.paper:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif arguments.plan is not None:
         planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
-    elif comparison is not None and arguments.short:
-        text = render_sections([short_table(comparison)], arguments.format)
-    elif comparison is not None:
-        text = render(comparison, arguments.format, arguments.pairs)
+    elif report is not None:
+        text = report.to_text(arguments.format, arguments.pairs, arguments.short)
     print_or_write(text, arguments.output)
     return 0
 

@@ -41,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
-    parser.add_argument("--input", action="append", default=[], metavar="LOG", help="the same as LOG")
     add_output(
         parser, "FILE.jsonl", "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
     )
@@ -60,13 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes for a log (default: 1)")
-    parser.add_argument("--question", default="", help="what was asked, for detectors that read it")
     parser.add_argument(
         "--language", help="BCP 47 tag of the answer: decides what a word is (default: guessed, offline)"
     )
     add_detector(parser)
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.definition.metadata import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
-    if arguments.logs or arguments.input:
+    if arguments.logs:
         return _read_logs(arguments)
     if arguments.by or arguments.fail_over or arguments.baseline or arguments.junit:
         raise UsageError("--by, --fail-over, --baseline and --junit are for logs")
@@ -91,36 +87,32 @@ def run(arguments: argparse.Namespace) -> int:
             guessed = f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are split at spaces"
         say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
     detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
-    (spans,) = detector.detect([reference], [answer], [language], [arguments.question])
+    (spans,) = detector.detect([reference], [answer], [language])
     if spans is None:
         raise UsageError(f"detector {detector.name}: the answer cannot be read")
     tagged = render(answer, spans)
-    text = as_ansi(answer, spans) if _is_coloured(arguments) else printable(tagged) if sys.stdout.isatty() else tagged
+    text = as_ansi(answer, spans) if _is_coloured() else printable(tagged) if sys.stdout.isatty() else tagged
     sys.stdout.write(f"{text}\n")  # with colours, or as data for another program
     return 0
 
 
-def _is_coloured(arguments: argparse.Namespace) -> bool:
-    return arguments.color == "always" or (
-        arguments.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    )
+def _is_coloured() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.atomic import check_place
-    from lm_eval_tasks.data.samples import read_samples
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.run import samples_of
-    from lm_eval_tasks.results.logs.summary import checked_groups, summarise
-    from lm_eval_tasks.results.logs.text import summary_text
+    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.text import groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
-    if arguments.reference or arguments.answer or arguments.question:
-        raise UsageError("a log goes without --reference, --answer and --question")
+    if arguments.reference or arguments.answer:
+        raise UsageError("a log goes without --reference and --answer")
     language = arguments.language and code_of(arguments.language)
-    options = (arguments.detector, arguments.detector_args, arguments.calibration, language, arguments.workers)
-    given, names = given_fields(arguments.fields), [*arguments.logs, *arguments.input]
+    options = (arguments.detector, arguments.detector_args, arguments.calibration, language)
+    given, names = given_fields(arguments.fields), arguments.logs
     limit = None if arguments.fail_over is None else gate.parse_share(arguments.fail_over, "--fail-over")
     margin = gate.parse_share(arguments.margin, "--margin")
     baseline = None if arguments.baseline is None else gate.baseline_run(arguments.baseline)
@@ -135,13 +127,12 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
         logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
-        by = checked_groups(split_names(arguments.by), logs)
+        summary = LogSummary(checked_groups(split_names(arguments.by), logs))
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         output = named.with_suffix(".jsonl") if page else named
-        written = detect_log(logs, output, *options, tell=tell)
-    summary = summarise(read_samples(samples_of(written)), by)
-    text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured(arguments))
+        written = detect_log(logs, output, *options, tell=tell, summary=summary)
+    text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured())
     sys.stdout.write(f"{text}\n")  # with colours
     (made,) = read_runs([written])
     checks = gate.checks_of(made, summary.total.flagged_answers, limit, baseline, margin)
@@ -152,11 +143,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     folder = shell_word(str(written.parent))
     say(output, f"  lm-eval-grounded mark {folder} -o marking")
     if page is not None:
-        from lm_eval_tasks.results.logs.plot import groups_plot
         from lm_eval_tasks.results.report import write_report
 
-        plot = groups_plot(summary)
-        say(write_report([made], page, more_plots=[plot] if plot else []))
+        say(write_report([made], page, by=[groups_table(summary)] if arguments.by else []))
     else:
         say(f"  lm-eval-grounded report {folder}")
     return gate.exit_status(checks)

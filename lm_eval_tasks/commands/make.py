@@ -35,8 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("collect", "mirror"))
     parser.add_argument("places", nargs="+", type=Path, metavar="PATH", help="samples, or collected files (mirror)")
     add_output(parser, "PATH", "the file (collect) or the folder (mirror)", required=True)
-    steps = ("queries", "answers", "silver", "translate")
-    parser.add_argument("--step", choices=steps, help="collect: of samples of several steps, which")
     parser.add_argument("--faithful", action="store_true", help="collect: each text before its errors, too")
 
 
@@ -47,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"{task}: {number}")
         left_out = dict(unusable)
     else:
-        collected = collect(arguments.places, arguments.output, arguments.step, arguments.faithful)
+        collected = collect(arguments.places, arguments.output, arguments.faithful)
         rows = ", ".join(f"{number} {language}" for language, number in collected.rows.items())
         say(f"{collected.step}: {rows} of {collected.replies} replies")
         left_out = collected.left_out
@@ -66,7 +64,7 @@ class Collected(NamedTuple):
     left_out: dict[str, int]  # number of rows, or parts of replies, that were left out, by reason
 
 
-def collect(places: Sequence[Path], output: Path, step: str | None = None, faithful: bool = False) -> Collected:
+def collect(places: Sequence[Path], output: Path, faithful: bool = False) -> Collected:
     """Write the data that models generated, as JSON lines, and its provenance (``<output>.provenance.json``).
 
     A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``, ``reference``,
@@ -76,7 +74,6 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     Args:
         places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has
             the model's name.
-        step: the step to collect, where there are samples of several.
         faithful: of inserted errors: write each text before the errors as well, as a separate row.
     """
     from lm_eval_tasks.data import provenance
@@ -85,13 +82,10 @@ def collect(places: Sequence[Path], output: Path, step: str | None = None, faith
     from lm_eval_tasks.making import steps
 
     files = [pair for place in places for tasks in samples_files(place).values() for pair in tasks.items()]
-    names = {name for task, _ in files if (name := steps.step_of(task)) and step in (None, name)}
+    names = {name for task, _ in files if (name := steps.step_of(task))}
     if len(names) != 1:
         text = " and ".join(sorted(names)) if names else f"none ({', '.join(sorted({task for task, _ in files}))})"
-        raise UsageError(
-            f"{_WHO} collect: the samples are of {text}; name those of one step, or choose with --step "
-            f"{'|'.join(steps.STEPS)}"
-        )
+        raise UsageError(f"{_WHO} collect: the samples are of {text}; name those of one step")
     (step,) = names
     reasons: Counter[str] = Counter()
     rows: list[Row] = []

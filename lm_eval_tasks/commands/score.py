@@ -2,7 +2,7 @@
 
 Tags the logged answers of mfava_*, clapnq_gold* and clapnq_rag* tasks and writes results_*.json and samples_*.jsonl as the
 harness does, with the numbers of a run in one step. After a kill the same command goes on where it stopped. Several
-processes can share the tagging: `--workers N`, or `accelerate launch -m lm_eval_tasks.cli score ...`.
+processes can share the tagging: `accelerate launch -m lm_eval_tasks.cli score ...`.
 
 Examples:
   lm-eval-grounded score results/MODEL --detector lexical -o scored
@@ -26,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calibration", help="file of `calibrate`, a detector whose calibration ships, or `none`")
     which = "which calibration (default: the first of these that there is for the language; of clapnq_* rag alone)"
     parser.add_argument("--annotations", choices=("real", "pooled", "gold", "silver", "rag"), help=which)
-    workers = "processes that share the tagging, one a GPU if there are any (default: 1); or use `accelerate launch`"
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help=workers)
     marks = "people's marks of some answers, as the page of `mark` saves them: adds marked_rate; with labels "
     marks += "marked_balanced_error and so on"
     parser.add_argument("--marks", type=Path, nargs="+", default=(), metavar="FILE", help=marks)
@@ -47,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.calibration,
         arguments.annotations,
         arguments.output,
-        arguments.workers,
         arguments.marks,
         arguments.complete_to,
     ):

@@ -26,8 +26,7 @@ from lm_eval_tasks.commands import add_mirror, add_output, say, split_names
 if TYPE_CHECKING:
     from detector_plugin.labelled import LabelledAnswer
     from detector_plugin.transformers.training import Ingredient
-    from detector_plugin.transformers.training.data import Parts
-    from detector_plugin.transformers.training.recipe import Recipe
+    from detector_plugin.transformers.training.data import Parts, Recipe
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -54,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from detector_plugin.transformers.training import train_detector
+    from detector_plugin.transformers.training.data import read
     from detector_plugin.transformers.training.measuring import table
-    from detector_plugin.transformers.training.recipe import read
 
     named = [f"--{name}={value}" for name in ("base", "data") if (value := getattr(arguments, name))]
     recipe = read(arguments.recipe, [*named, *arguments.unknown])

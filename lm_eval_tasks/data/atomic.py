@@ -29,7 +29,7 @@ _ABANDONED = 24 * 3600  # seconds after which a partial file has no writer any m
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary file that replaces `path` when the block ends, after its content has reached the disk.
+    """A temporary file that replaces `path` when the block ends.
 
     If the block fails, the temporary file is removed, and `path` stays as it was; an OSError names `path`. Partial
     files that killed processes left beside it a day ago are removed first.
@@ -40,9 +40,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         with naming(path, partial):
             yield partial
-            _sync(partial)
             os.replace(partial, path)
-            _sync(path.parent)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -99,10 +97,7 @@ def whole_folder(folder: Path, build: Callable[[Path], None]) -> Path:
         try:
             with naming(folder, partial):
                 build(partial)
-                for path in (*filter(Path.is_file, partial.rglob("*")), partial):
-                    _sync(path)
                 os.replace(partial, folder)
-                _sync(folder.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
@@ -129,13 +124,9 @@ def locked_folder(folder: Path) -> Iterator[Path]:
 
 
 def move_whole(places: Mapping[Path, Path]) -> None:
-    """Move complete files (path to target), in order and without a pause, after the content of all is on the disk."""
-    for path in places:
-        _sync(path)
+    """Move complete files (path to target), in order and without a pause."""
     for path, place in places.items():
         os.replace(path, place)
-    for folder in {place.parent for place in places.values()}:
-        _sync(folder)
 
 
 def finished(place: Path, *patterns: str) -> list[Path]:
@@ -163,20 +154,6 @@ def _sweep(path: Path, older: float = _ABANDONED) -> None:
                     shutil.rmtree(leftover, ignore_errors=True)
                 else:
                     leftover.unlink()
-
-
-def _sync(path: Path) -> None:
-    """Flush a file or folder to the disk, where the file system can."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except (PermissionError, IsADirectoryError):  # folders cannot be opened everywhere
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        log.debug("%s could not be synced: %s", path, error)
-    finally:
-        os.close(descriptor)
 
 
 # ------------------------------------------------------------------- digests, cached within a process until a file changes

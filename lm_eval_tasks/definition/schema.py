@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
-from custom_metrics.statistics.units import Unit
+from custom_metrics.statistics.figures import Unit
 
 DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE = "defined_mean", "defined_score", "defined_share"
 BALANCED = "balanced_error"

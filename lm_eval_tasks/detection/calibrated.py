@@ -27,11 +27,10 @@ from custom_metrics.hallucination import (
     flagged_words,
 )
 from custom_metrics.scores.aggregations import NotMeasured, Source
-from custom_metrics.statistics.figures import FloatWithCounts, Rows
+from custom_metrics.statistics.figures import NOT_MEASURABLE, FloatWithCounts, Rows, is_wide
 from custom_metrics.statistics.intervals import RESAMPLES
 from custom_metrics.statistics.paired_difference import ITERATIONS
 from custom_metrics.statistics.random_effects import SEED_OF_ERRORS, Errors, expected_errors, measured_errors
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_wide
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import calibration as calibrations
 from detector_plugin.detector import RAG
@@ -336,7 +335,7 @@ KINDS_OF_CALIBRATION = {
 
 def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.LanguageCalibration) -> None:
     """Log a corpus' corrected rate, its bounds and what they rest on, in one line; a warning where it is not measurable
-    (:mod:`custom_metrics.statistics.units`), and so is left out of the results."""
+    (:mod:`custom_metrics.statistics.figures`), and so is left out of the results."""
     rate = rates.estimated if math.isnan(rates.rogan_gladen.value) else rates.rogan_gladen
     if math.isnan(rate.value):
         return

@@ -1,4 +1,4 @@
-"""The base of all detection tasks: the prompt, how a reply is read, and the metrics over tagged words.
+"""The base of all detection tasks: how a reply is read, and the metrics over tagged words. The prompt is ``_tagging_base``.
 
 Used by the tables of mFAVA (``mfava_detection_*``), Mu-SHROOM, MEMERAG, RAGTruth and MTRAG.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detector_plugin.llm import template_text
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE, Base, Metric, Step
 
 _WORDS = "all answers; counted in words"
@@ -85,17 +84,12 @@ def detection_base(
     """
     return Base(
         file=file,
-        comment=f"{comment}\nThe prompt is detector_plugin/detection_prompt.jinja.",
+        comment=comment,
         task=task,
         documents=documents,
         dataset_path=dataset_path,
-        prompt={
-            "doc_to_text": template_text().rstrip("\n"),
-            "doc_to_target": "target" if of_words else "",
-            "target_delimiter": "\n",
-            "generation_kwargs": {"until": [], "do_sample": False, "max_gen_toks": 2048},
-            "num_fewshot": 0,
-        },
+        include=("../detection/_tagging_base",),
+        prompt={} if of_words else {"doc_to_target": ""},
         filters={"tags": (reply, "take_first")},
         process_results=process_results,
         metrics=(*metrics, *((replace(_F1, headline=not metrics), *_OF_WORDS) if of_words else ()), *_OF_REPLIES),

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, span_of
+from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.calibration import ANNOTATIONS
 from detector_plugin.labelled import LabelledAnswer, is_unreadable
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, mirror_folder

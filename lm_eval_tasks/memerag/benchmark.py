@@ -41,7 +41,7 @@ def _metrics(denominator: str, *more: Metric) -> tuple[Metric, ...]:
 
 _AUC = Metric(
     "auc",
-    "custom_metrics.scores.ranking.auc",
+    "custom_metrics.scores.ratings.auc",
     True,
     _JUDGED,
     "probability that an unsupported sentence has a higher expected share of marked words than a supported one",

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
 from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples

@@ -26,7 +26,7 @@ from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Passage
-from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.models import DocumentAnswerer
 
 STRATEGIES = ("abstain", "answer", "full_passage", "lexical")
 

@@ -20,7 +20,7 @@ from detector_plugin.filters import as_text
 from detector_plugin.loading import has_option, load_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.harness import Unanswered
-from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.models import DocumentAnswerer
 
 _DEFAULT_DEVICES = ("cuda", "cuda:0")  # of the harness, where none is given: then the detector chooses
 

@@ -31,7 +31,7 @@ from lm_eval_tasks.data.samples import dated_task, task_of
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.harness import Unanswered
-from lm_eval_tasks.models.answering import DocumentAnswerer, digest_of, options_of
+from lm_eval_tasks.models import DocumentAnswerer, digest_of, options_of
 from lm_eval_tasks.nomiracl import LANGUAGES
 from lm_eval_tasks.runs.finding import find_files
 from lm_eval_tasks.runs.results_file import read_results

@@ -101,7 +101,7 @@ _BASE = Base(
     """\
 What all tasks of MTRAG-UN share. The instruction is the paper's, word for word (section 3.3): it stands in the system turn,
 with the passages behind it. The layout of passages, and that of the turns in plain text, is ours.""",
-    task="lm_eval_tasks.mtragun.task.ConversationTask",
+    task="lm_eval_tasks.mtragun.dataset.ConversationTask",
     documents="lm_eval_tasks.mtragun.dataset.load_task",
     dataset_path="IBM/mt-rag-benchmark",
     prompt={
@@ -120,7 +120,7 @@ with the passages behind it. The layout of passages, and that of the turns in pl
         "num_fewshot": 0,
     },
     filters={"answer": ("final_answer", "take_first")},
-    process_results="lm_eval_tasks.mtragun.task.process_results",
+    process_results="lm_eval_tasks.mtragun.dataset.process_results",
     metrics=(*_BEHAVIOUR, *_QUALITY),
 )
 

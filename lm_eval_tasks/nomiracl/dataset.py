@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
+from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.shipped_tables import shipped_rows
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
 from lm_eval_tasks.definition import metadata

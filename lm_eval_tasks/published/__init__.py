@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.intervals import newcombe
-from custom_metrics.statistics.units import is_measurable
-from custom_metrics.usage.shipped_tables import shipped_rows
+from custom_metrics.usage import shipped_rows
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric

@@ -23,7 +23,7 @@ _OF_ANSWERS = (
         **_HEADLINE,
     ),
     Metric(
-        *("answer_auc", "custom_metrics.scores.ranking.auc", True, _ANSWERS),
+        *("answer_auc", "custom_metrics.scores.ratings.auc", True, _ANSWERS),
         definition="probability that an answer with a marked span has more evidence against it than one without",
         label="AUC of answers",
         title="Ranks answers with something unsupported first",

@@ -19,30 +19,126 @@ import numpy as np
 
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.balanced_error import COSTS, BalancedError
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable, without_point
 from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
 from custom_metrics.statistics.strata import error_across
-from custom_metrics.statistics.units import is_measurable
+from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import kind_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.measuring import Measured, pooled
-from lm_eval_tasks.runs import TaskRun
-from lm_eval_tasks.runs.other_tasks import mean_of_group
+from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN, mean_of_group
 
 Pair = tuple[int, int]
 """The numbers of two runs, the smaller first."""
 
+MEAN = "mean"
+"""The key, in place of a language, of the mean over a model's languages."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """The tasks of a run that differ only in language, or those of a group."""
+
+    name: str  # of their group, such as ``nomiracl_role``; of the task itself if it has no language
+    tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one; others by name
+    languages: int = 0  # number of languages of its group; 0 where no group of ours has this name
+    results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
+
+    @property
+    def any_task(self) -> TaskRun:
+        """One of its tasks, for what they share: metrics and filters."""
+        return next(iter(self.tasks.values()))
+
+    @property
+    def parts(self) -> str:
+        """What its tasks are, in the plural."""
+        named = any(self.tasks) and not self.any_task.language
+        return "tasks" if named or self.any_task.table is None else "languages"
+
+    @property
+    def question(self) -> str:
+        """The question that it answers; empty where it has none."""
+        table = self.any_task.table
+        return table.question(self.name) if table else ""
+
+    @property
+    def filter(self) -> str:
+        """The filter whose readings of the answers count."""
+        return self.any_task.headline_filter
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every language of its group is in the run."""
+        return 0 < self.languages <= len(self.tasks)
+
+    def figures(self, metric: str) -> dict[str, Figure]:
+        """The figures of a metric by language; undefined where no document is in the denominator."""
+        return {language: task.figure(metric, self.filter) for language, task in self.tasks.items()}
+
+    def mean(self, metric: str) -> Figure:
+        """The mean of a metric over the languages, as the board has it; for a single task, its figure."""
+        return reported_figure([*self.tasks.values()], metric, self.filter, self.results)
+
+    def why_no_mean(self, metric: str) -> str:
+        """The first reason why a metric of another task is no mean of its documents' values; empty where there is none."""
+        by_metric = (task.figures.get(self.filter, {}) for task in self.tasks.values())
+        return next((str(why) for each in by_metric if (why := each.get(metric, {}).get(WHY_NO_MEAN))), "")
+
+    def drawable(self, metric: str) -> dict[str, Figure]:
+        """Figures to draw: by language, sorted, and last their mean (:data:`MEAN`). What is not measurable has no value."""
+        figures = dict(sorted(self.figures(metric).items()))
+        if len(figures) > 1:
+            figures[MEAN] = self.mean(metric)
+        unit = self.any_task.metric(metric).unit
+        return {language: without_point(figure, unit) for language, figure in figures.items()}
+
+
+def families(run: Run) -> list[Family]:
+    """The families of a run, in the order of its tasks.
+
+    If the run has a complete group of ours, the family is exactly that group, so that its mean is the group's number. A
+    further language of the same benchmark (``mfava_fa`` beside the group ``mfava``) is then a family of its own.
+    """
+    by_name: dict[str, dict[str, TaskRun]] = {}
+    for task in run.tasks.values():
+        by_name.setdefault(task.family, {})[task.part] = task
+    listed: list[Family] = []
+    for name, tasks in by_name.items():
+        members = {*{**run.groups, **catalogue.groups(run.tasks)}.get(name, ())}
+        is_whole = bool(members) and members <= {task.task for task in tasks.values()}
+        outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
+        inside = {language: task for language, task in tasks.items() if language not in outside}
+        results = run.group_results.get(name, {}) if is_whole else {}
+        listed.append(Family(name, inside, len(members), results))
+        listed += [Family(task.task, {language: task}) for language, task in outside.items()]
+    return listed
+
+
+# ---------------------------------------------------------------------------------------------------- columns and cells
+
+
+class Doubt(NamedTuple):
+    """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
+    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike``, ``cut`` or ``broken``."""
+
+    kind: str
+    text: str  # without a full stop
+
 
 class Cell(NamedTuple):
-    """A run in a column."""
+    """A run in a column. Those of a report's headlines have words, too."""
 
     value: float  # over all documents that count for the run
     figure: Figure  # the same as the run's results have it, with bounds
-    is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.units`)
+    is_measurable: bool = True  # whether the value may be shown (:mod:`custom_metrics.statistics.figures`)
     competes: bool = True  # whether it can have a rank: measurable, and not the same verdict on every question
     doubts: tuple[str, ...] = ()  # about the answers, in short: a first rank is then no distinction
     rank: int | None = None
+    family: Family | None = None  # the run's tasks in the column
+    explanation: str = ""  # a sentence that explains the number
+    reasons: tuple[Doubt, ...] = ()  # the doubts in full
 
     @classmethod
     def of(cls, figure: Figure, metric: Metric, is_alike: bool) -> Cell:
@@ -133,9 +229,16 @@ class Column:
         """The runs by rank, and of equal ones the best value first; those that do not compete last."""
         return sorted(self.cells, key=lambda run: place_of(self.cells[run], self.metric.higher_is_better))
 
+    @cached_property
+    def _beaten(self) -> dict[int, list[int]]:
+        beaten: dict[int, list[int]] = {}
+        for winner, worse in self.won:
+            beaten.setdefault(winner, []).append(worse)
+        return beaten
+
     def beaten_by(self, run: int) -> list[int]:
         """The runs that this one is significantly better than."""
-        return [worse for winner, worse in self.won if winner == run]
+        return self._beaten.get(run, [])
 
     def equals(self, run: int) -> list[int]:
         """The competing runs that show no difference to this one, in order."""

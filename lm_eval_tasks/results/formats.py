@@ -14,11 +14,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, groupby
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit, fixed, is_measurable, small_n
+from custom_metrics.statistics.figures import NOT_MEASURABLE, Figure, Unit, fixed, is_measurable, small_n
 from custom_metrics.usage.printable import on_one_line, printable
 
 UNDEFINED_TEXT = "undefined"
@@ -78,6 +77,12 @@ def range_of_points(low: float, high: float, unit: Unit) -> str:
     return f"{points(low, unit).removesuffix(' points')} to {points(high, unit)}"
 
 
+def ranges(numbers: Iterable[int], dash: str = "-") -> str:
+    """Rising numbers, with runs of them as ranges: ``2, 4-11``."""
+    runs = [[at for _, at in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}{dash}{run[-1]}" for run in runs)
+
+
 class Notation(NamedTuple):
     """How numbers are written: pages have percent, with units; terminals and files have fractions."""
 
@@ -113,17 +118,21 @@ def range_of(figure: Figure, unit: Unit) -> str:
 
 
 def not_measurable(figure: Figure, unit: Unit, needs: str = "") -> str:
-    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.units`), with what it `needs`:
+    """``not measurable (0 to 100 %)`` if a figure is not (:mod:`custom_metrics.statistics.figures`), with what it `needs`:
     ``not measurable without marks (0 to 100 %)``; empty for any other figure."""
     without = f" without {needs}" if needs else ""
     return "" if is_measurable(figure, unit) else f"{NOT_MEASURABLE}{without} ({range_of(figure, unit)})"
 
 
+def interval(figure: Figure, unit: Unit) -> str:
+    """The bounds to show beside a number, and the number of documents if these are few; empty without either."""
+    return ", ".join(filter(None, (bounds(figure, unit) if is_measurable(figure, unit) else "", small_n(figure))))
+
+
 def with_bounds(figure: Figure, unit: Unit) -> str:
-    """The number with its bounds in brackets, and the number of documents if these are few; or :func:`not_measurable`."""
-    interval = ", ".join(filter(None, (bounds(figure, unit), small_n(figure))))
-    value = as_text(figure.value, unit)
-    return not_measurable(figure, unit) or (f"{value} [{interval}]" if interval else value)
+    """The number with its :func:`interval` in brackets, if it has one; or :func:`not_measurable`."""
+    beside, value = interval(figure, unit), as_text(figure.value, unit)
+    return not_measurable(figure, unit) or (f"{value} [{beside}]" if beside else value)
 
 
 # -------------------------------------------------------------------------------------------------------------- tables

@@ -17,8 +17,7 @@ from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.catalogue import variant_of
 from lm_eval_tasks.runs import Answers, FilteredAnswers, Run, TaskRun, differing_columns
-from lm_eval_tasks.runs.answers import content_of
-from lm_eval_tasks.runs.asked import Asked, asked_alike
+from lm_eval_tasks.runs.answers import Asked, asked_alike, content_of
 from lm_eval_tasks.runs.run import SETTINGS, differing, settings_of
 
 

@@ -63,19 +63,18 @@ def commands_of(run: RecordedRun) -> tuple[list[str], list[str]]:
         started = "a program started it (simple_evaluate), or its answers came without a results file"
         from_log = "`lm-eval-grounded detect` read a log and made this run."
         return [], [from_log if "log" in origins else f"The run recorded no command line: {started}.", *notes]
-    if any(word.startswith(("--config", "-C")) for word in words):
-        notes.append("The command reads other settings from the file behind --config, whose content is not recorded.")
-    words, _ = _without_option(words, "--output_path", "-o")
-    words, typed = _without_option(words, "--metadata", "")
-    if typed:  # as every version of the harness reads it: 0.4 reads `name=value` too, which 0.5 does not
-        given = [json.loads(word) if word.startswith("{") else assignments(word) for word in typed]
+    own = {place for place, word in enumerate(words) if word in ("--output_path", "-o")}
+    words = [word for place, word in enumerate(words) if not {place, place - 1} & own]
+    if "--metadata" in words:  # as JSON, which every version of the harness reads
+        first = words.index("--metadata") + 1
+        last = next((place for place in range(first, len(words)) if words[place].startswith("-")), len(words))
+        given = [json.loads(word) if word.startswith("{") else assignments(word) for word in words[first:last]]
         options = {name: value for each in given for name, value in each.items()}
-        words += ["--metadata", json.dumps(options, ensure_ascii=False)]
+        words[first:last] = [json.dumps(options, ensure_ascii=False)]
     commands = [" ".join(map(shell_word, [*words, "--output_path", OUTPUT]))]
     if "mirror" not in run.options and origins & {"mirror", sources.SAMPLE}:  # the environment named it
-        commands[0] = (
-            f"{sources.MIRROR_VARIABLE}={sources.SAMPLE if sources.SAMPLE in origins else 'DIR'} {commands[0]}"
-        )
+        place = sources.SAMPLE if sources.SAMPLE in origins else "DIR"
+        commands[0] = f"{sources.MIRROR_VARIABLE}={place} {commands[0]}"
     if any("answers" in record for record in run.records.values()):
         scored = ["lm-eval-grounded", "score", OUTPUT]
         for key in ("detector", "detector_args", "calibration", "calibration_annotations"):
@@ -87,25 +86,8 @@ def commands_of(run: RecordedRun) -> tuple[list[str], list[str]]:
             scored += ["--marks", *marks]
         commands.append(" ".join(map(shell_word, scored)))
     if any(BLANK in command for command in commands):
-        notes.append(
-            f"{BLANK} stands for a key or a password: put yours in its place, or into its environment variable."
-        )
+        notes.append(f"{BLANK} stands for a key or a password: put yours in its place.")
     return commands, notes
-
-
-def _without_option(words: list[str], name: str, abbreviation: str) -> tuple[list[str], list[str]]:
-    """The words of a command line without an option, which may be abbreviated; and the option's values."""
-    others, values = list[str](), list[str]()
-    of_option = False
-    for word in words:
-        option, equals, value = word.partition("=")
-        if word.startswith("-"):
-            of_option = option == abbreviation or (len(option) > 2 and name.startswith(option))
-            values += [value] if of_option and equals else []
-        elif of_option:
-            values.append(word)
-        others += [] if of_option else [word]
-    return others, values
 
 
 def command_files(runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:

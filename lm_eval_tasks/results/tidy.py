@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.figures import is_measurable
 from lm_eval_tasks.definition.signature import parts_of_group, signature
 from lm_eval_tasks.results.board import reported_figure
 from lm_eval_tasks.runs import Run, TaskRun

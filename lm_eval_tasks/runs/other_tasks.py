@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from custom_metrics.scores.aggregations import Aggregation, Share, defined_mean, defined_share
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, Unit
 from custom_metrics.statistics.intervals import Z95, wilson
-from custom_metrics.statistics.units import Unit
 from lm_eval_tasks.definition.schema import DEFINED_MEAN, DEFINED_SHARE, Metric
 from lm_eval_tasks.runs.answers import Answers, Column
 from lm_eval_tasks.runs.run import LARGEST, Run, TaskRun

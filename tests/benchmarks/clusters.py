@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.intervals import wilson
-from custom_metrics.statistics.shares import share_of_clusters
+from custom_metrics.statistics.intervals import share_of_clusters, wilson
 from lm_eval_tasks.results.logs.gate import FAILED, check_limit
 from tests.benchmarks.statistics import Row
 

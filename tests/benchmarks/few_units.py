@@ -17,7 +17,7 @@ import numpy as np
 from custom_metrics.hallucination import HallucinationRate
 from custom_metrics.scores.aggregations import Aggregation, defined_score
 from custom_metrics.scores.detection import balanced_accuracy, f1, precision, recall
-from custom_metrics.scores.ranking import RankCorrelation, auc
+from custom_metrics.scores.ratings import RankCorrelation, auc
 from custom_metrics.statistics.figures import CountsOfCluster, Figure, Rows
 from custom_metrics.statistics.paired_difference import (
     Floats,

@@ -26,8 +26,7 @@ from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label,
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.detection.marked_labels import FIELDS, KINDS, MarkedLabels
-from lm_eval_tasks.results.marks.draw import Draw, ranking
-from lm_eval_tasks.results.marks.labels import label_chances
+from lm_eval_tasks.results.marks.draw import Draw, label_chances, ranking
 from tests.benchmarks.marks import table
 from tests.development.released_sample import released_answers
 

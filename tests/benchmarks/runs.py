@@ -65,6 +65,8 @@ def many(report: Report) -> None:
             seconds, memory = spent(making)
             report(f"{what}: a page of all", f"{seconds:.0f} s", f"<= {bar}")
             report(f"{what}: memory", f"{memory:.0f} MB", "<= 1,000 MB")
+        size = (folder / "site" / "index.html").stat().st_size
+        report("the page of 201 runs", f"{size / 1e6:.1f} MB", "<= 3 MB")
 
 
 def large(report: Report) -> None:

@@ -60,17 +60,18 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 def _group(group: Group, version: float) -> str:
     averages = [
-        {"metric": metric.name, "aggregation": "mean", "weight_by_size": False, "filter_list": list(base.filters)}
+        _InALine(metric=metric.name, aggregation="mean", weight_by_size=False, filter_list=list(base.filters))
         for base in group.averaged
         for metric in base.metrics
     ]
     return _dumped(
         {
             "group": group.name,
-            "task": [task.name for task in group.tasks],
+            "task": _Names(task.name for task in group.tasks),
             **({"aggregate_metric_list": averages} if averages else {}),
-            "metadata": {"version": version},
-        }
+            "metadata": _InALine(version=version),
+        },
+        width=110,
     )
 
 
@@ -81,7 +82,7 @@ def _task(task: Task) -> str:
         {
             "include": included if len(included) > 1 else included[0],
             "task": task.name,
-            "dataset_kwargs": {f"task_{name}": _Quoted(value) for name, value in task.options.items()},
+            "dataset_kwargs": _InALine({f"task_{name}": _Quoted(value) for name, value in task.options.items()}),
         }
     )
 
@@ -95,6 +96,14 @@ class _Function(str):
 
 class _Quoted(str):
     """A string that is always quoted: ``no`` is Norwegian, not false."""
+
+
+class _InALine(dict[str, Any]):
+    """A mapping that is written on one line."""
+
+
+class _Names(list[str]):
+    """A list of names that is written on as few lines as it takes."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -123,14 +132,20 @@ def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
 
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _list)
+_Dumper.add_representer(
+    _InALine, lambda dumper, fields: dumper.represent_mapping("tag:yaml.org,2002:map", fields.items(), flow_style=True)
+)
+_Dumper.add_representer(
+    _Names, lambda dumper, names: dumper.represent_sequence("tag:yaml.org,2002:seq", names, flow_style=True)
+)
 _Dumper.add_representer(_Function, lambda dumper, where: dumper.represent_scalar(_FUNCTION, str(where)))
 _Dumper.add_representer(
     _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
 )
 
 
-def _dumped(content: dict[str, Any]) -> str:
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+def _dumped(content: dict[str, Any], width: int = sys.maxsize) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
 
 
 def main(arguments: list[str]) -> None:

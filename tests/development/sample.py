@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 from lm_eval_tasks.mfava.dataset import REPOSITORY
-from lm_eval_tasks.mushroom.contexts import SUFFIX, read_contexts
+from lm_eval_tasks.mushroom.dataset import SUFFIX, read_contexts
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs

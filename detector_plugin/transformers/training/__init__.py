@@ -20,9 +20,8 @@ from detector_plugin.transformers import TransformersDetector
 from detector_plugin.transformers.inputs import Encoder
 from detector_plugin.transformers.model import describe_model, first_line, library
 from detector_plugin.transformers.training import measuring, trainer
-from detector_plugin.transformers.training.data import LABELS, Parts, examples_of, synthetic
+from detector_plugin.transformers.training.data import LABELS, Parts, Recipe, examples_of, synthetic
 from detector_plugin.transformers.training.measuring import Row
-from detector_plugin.transformers.training.recipe import Recipe
 
 __all__ = ["Ingredient", "Trained", "train_detector"]
 

@@ -30,9 +30,8 @@ from detector_plugin.transformers.model import (
     load_classifier,
     max_positions,
 )
-from detector_plugin.transformers.training.data import IGNORED, LABELS, Examples, collated
+from detector_plugin.transformers.training.data import IGNORED, LABELS, Examples, Recipe, collated
 from detector_plugin.transformers.training.measuring import f1_at
-from detector_plugin.transformers.training.recipe import Recipe
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 

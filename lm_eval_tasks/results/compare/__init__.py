@@ -16,11 +16,10 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, overload
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
 from custom_metrics.statistics.paired_difference import MOVER, TANGO, detectable_difference
-from custom_metrics.statistics.units import is_measurable
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
@@ -89,7 +88,7 @@ class Difference:
     method: str  # of bounds and p
     denominator: str  # the documents that count, in words
     measured: Metric
-    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.units`)
+    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.figures`)
     second_measurable: bool = True  # the paired difference can be measurable where the values are not
     standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
     documents: int = 0  # that were paired; as many as `n`, unless they are in clusters
@@ -221,6 +220,7 @@ class Comparison:
     # of the models in second groups, in third groups ...
     groups: Mapping[str, Sequence[tuple[Sequence[int], str]]] = field(default_factory=dict)
     apart: Sequence[Comparison] = ()
+    runs: Sequence[Run] = field(default=(), repr=False, compare=False)  # of the models; across settings, parts of runs
 
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
@@ -238,10 +238,9 @@ class Comparison:
         """The models on a metric of a task or group; ``None`` where it is not compared."""
         return next((each for each in self.columns if (each.metric.name, each.name) == (metric, task)), None)
 
-    def group_of(self, model: str, tasks: Iterable[str]) -> tuple[int, str]:
-        """The number of the group in which a model is compared on some tasks, the first on any of them; and what sets that
+    def group_of(self, run: int, tasks: Iterable[str]) -> tuple[int, str]:
+        """The number of the group in which a run is compared on some tasks, the first on any of them; and what sets that
         apart from the first one."""
-        run = self.models.index(model)
         groups = [(n, why) for task in tasks for n, (runs, why) in enumerate(self.groups.get(task, ())) if run in runs]
         return min(groups, default=(0, ""))
 
@@ -252,9 +251,9 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
-        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=()))
+        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=(), runs=()))
         content["differences"] = [*map(asdict, self.differences)]
-        for name in ("columns", "groups", "apart"):
+        for name in ("columns", "groups", "apart", "runs"):
             del content[name]
         for row, difference in zip(content["differences"], self.differences, strict=True):
             row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
@@ -417,6 +416,7 @@ def compare_runs(
         paired={name: tuple(names) for name, names in paired.items() if len(names) > 1},
         groups=by_task,
         apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in others],
+        runs=runs,
     )
 
 

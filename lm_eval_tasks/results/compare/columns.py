@@ -10,9 +10,8 @@ from itertools import product
 from typing import NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import Figure, within_scale
 from custom_metrics.statistics.strata import mean_of_strata
-from custom_metrics.statistics.units import within_scale
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import (

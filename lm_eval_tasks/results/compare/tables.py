@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
+from custom_metrics.statistics.figures import NOT_MEASURABLE
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE
 from custom_metrics.usage.printable import on_one_line, shorten
 from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference
@@ -22,6 +21,7 @@ from lm_eval_tasks.results.formats import (
     csv_of,
     json_of,
     p_value,
+    ranges,
     render_sections,
     short_names,
 )
@@ -35,18 +35,21 @@ _HOW_TO_READ = (
 )
 
 
-def render(comparison: Comparison, form: str = "text", pairs: bool = False, notation: Notation = FRACTIONS) -> str:
+def render(
+    comparison: Comparison, form: str = "text", pairs: bool = False, short: bool = False, notation: Notation = FRACTIONS
+) -> str:
     """The comparison as ``text``, ``markdown``, ``latex``, ``html``, ``csv`` or ``json``, with a line end. Data has all
     differences. For three models and more there is a table of each metric, unless `pairs` are asked for; else one table of
-    all differences."""
+    all differences. A `short` one has a row and a verdict for each benchmark and language."""
     if form in ("csv", "json"):
         content = comparison.as_json() | {
             "verdicts": [line for verdict in verdicts(comparison) for line in verdict.lines]
         }
         return csv_of(content["differences"]) if form == "csv" else json_of(content)
-    if len(comparison.models) > 2 and not pairs:
+    if len(comparison.models) > 2 and not (pairs or short):
         return render_sections(matrices(comparison, notation), form)
-    return render_sections([differences_table(comparison, notation)], form)
+    table = short_table(comparison) if short else differences_table(comparison, notation)
+    return render_sections([table], form)
 
 
 def letter_of(index: int) -> str:
@@ -263,7 +266,7 @@ def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across
             names[model],
             notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE,
             str(cell.rank or "-"),
-            _ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
+            ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
         )
         for model, at in place.items()
         for cell in [column.cells[model]]
@@ -293,9 +296,3 @@ def _detectable(rows: Sequence[Difference], notation: Notation) -> str:
     ends = " to ".join(dict.fromkeys(notation.size(end, rows[0].measured.unit) for end in extremes))
     counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
     return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers, with runs of them as ranges: ``2, 4-11``."""
-    runs = [[at for _, at in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from custom_metrics.statistics.figures import NOT_MEASURABLE, Unit
 from custom_metrics.statistics.paired_difference import rows_needed
-from custom_metrics.statistics.units import NOT_MEASURABLE, Unit
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Cell, Column, cost_of, turning_cost

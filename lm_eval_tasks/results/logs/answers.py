@@ -35,8 +35,8 @@ _CODE_OF = lru_cache(maxsize=1024)(code_of)
 
 _SHOWN = 400  # characters of a text that an example is made of
 _PLACES = 10  # that are kept of each reason
-_FIRST = 100  # records that the tool of a log is chosen by
 _MOST_UNUSABLE = 100_000  # records at the beginning, behind which none is looked for
+_FIRST = 100  # records that the tool of a log is chosen by
 
 LeftOut = dict[str, list[str]]
 """Reason to the :class:`Places` of records that cannot be used."""
@@ -86,7 +86,7 @@ class Log:
         `left_out`, by reason. `language` is that of answers that name none, else it is guessed."""
         records = self.file.records(read)
         tried = (
-            (record.number, {"left_out": record.problem} if record.problem else self.fields.tried(record.value))
+            (record.number, {"left_out": record.problem} if record.problem else self.fields.read(record.value))
             for record in records
         )
         for number, values in joined(tried):
@@ -111,7 +111,7 @@ def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUP
     if not records:
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields = choose_fields(name, records, given)
-    labels = dict.fromkeys(label for record in records for label in fields.tried(record).get("label", ()))
+    labels = dict.fromkeys(label for record in records for label in fields.read(record).get("label", ()))
     return Log(file, fields, fields.as_option(records), tuple(labels), no_passages)
 
 
@@ -145,21 +145,21 @@ def document_of(
         code = _CODE_OF(tag) if (tag := _text(values.get("language")).strip()) else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
-    conversation = values.get("conversation")
-    conversation = None if conversation is None else without_surrogates(str(conversation))
-    cluster = question.strip() or reference or answer if conversation is None else f"conversation {conversation}"
-    doc = {
-        "language": code or guess(answer, reference).code or UNKNOWN,
-        "guessed": code is None,
-        "article": hashlib.sha256(cluster.encode()).hexdigest()[:16],
-        "query": question,
-        "reference": reference,
-        "model": without_surrogates(_text(values.get("model"))),
-    }
-    name = without_surrogates(values["id"]) if isinstance(values.get("id"), str) else values.get("id")
-    if isinstance(name, str) and blank(name) != name:  # a key, which names the answer on pages and in files
-        name = hashlib.sha256(name.encode()).hexdigest()[:16]
+    doc: dict[str, Any] = {"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None}
+    cluster = question.strip() or reference or answer
+    if (conversation := values.get("conversation")) is not None:
+        conversation = without_surrogates(str(conversation))
+        cluster = f"conversation {conversation}"
+    doc |= {"article": _digest(cluster), "query": question, "reference": reference}
+    doc["model"] = without_surrogates(_text(values.get("model")))
+    name = values.get("id")
+    if isinstance(name, str):  # which names the answer on pages and in files
+        name = without_surrogates(name) if blank(name) == name else _digest(name)
     doc |= {"query_id": name} if type(name) in (str, int) else {}
     doc |= {role: number for role in NUMBERS if role in values and (number := number_of(values[role])) is not None}
-    doc |= {"conversation": conversation} if conversation is not None else {}
+    doc |= {} if conversation is None else {"conversation": conversation}
     return doc | ({"labels": values["label"]} if "label" in values else {}), answer
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

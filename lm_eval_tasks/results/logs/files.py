@@ -12,9 +12,11 @@ import io
 import json
 import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,12 +24,12 @@ from typing import Any, NamedTuple
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt
 from lm_eval_tasks.results.logs.fields import first_names, lists_of_records
-from lm_eval_tasks.results.logs.values import nested
+from lm_eval_tasks.results.logs.values import stored
 
 _HEAD = 1 << 16  # bytes that tell the format
 _SHOWN_LINES = 50  # of the head, that are tried
-_DELIMITERS = "\t,;|"
 _BETWEEN = re.compile(r"[\s,]*(?:\][\s,]*(?:\[\s*)?)?")  # JSON values of an array, or of several
+_ZSTANDARD = 93  # of a part of a zip file, which zipfile cannot read before Python 3.14
 _SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)  # Excel's first line
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, OSError)  # as decompression says it; the system's errors have a number
 
@@ -67,90 +69,84 @@ class LogFile(NamedTuple):
         opened = next((opener for beginning, opener in _COMPRESSED.items() if magic.startswith(beginning)), None)
         stream = raw if opened is None else opened(raw)
         head = stream.peek(_HEAD)
-        if head.startswith(b"PAR1"):
-            yield from _parquet(stream)
-            return
-        if head.startswith(b"PK\x03\x04"):
-            yield from self._inspect()
+        if head.startswith((b"PAR1", b"PK\x03\x04")):
+            records = _parquet(stream) if head.startswith(b"PAR1") else self._inspect(stream)
+            yield from (_stored(Record(number, value)) for number, value in enumerate(records, 1))
             return
         encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
         shown = io.StringIO(head.decode(encoding, "replace"), newline=None).read().lstrip()
         lines = [line for line in shown.split("\n")[:_SHOWN_LINES] if line.strip()]
         text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
         if shown[:1] not in ("[", "{"):
-            yield from self._table(text, lines)
+            yield from map(_stored, self._table(text, lines))
             return
         alone = [line[:1] in ("[", "{") and not _parsed(1, line).problem.startswith("not JSON") for line in lines]
         if shown[0] == "[":
             is_whole = len(lines) < 2 or not alone[0]
         else:
             is_whole = len(lines) > 1 and not any(alone) and any(line[0] in " \t" for line in lines)
-        values = _documents(text.read()) if is_whole else _lines(text)
+        numbered = ((number, line) for number, line in enumerate(text, 1) if line.strip())
+        values = _documents(text.read()) if is_whole else (_parsed(*each) for each in numbered)
         first = next(values, None)
         try:
             second = next(values, None)
         except _DAMAGE:
-            yield from _within(_nested(first)) if first else ()
+            yield from _within(first) if first else ()
             raise
-        if first is not None and second is None:  # a file of one object, which may hold the records
+        if first and not second:  # a file of one object, which may hold the records
             yield from _of_one(first)
         else:
             for record in chain(filter(None, (first, second)), values):
-                yield from _within(_nested(record))
+                yield from _within(record)
 
-    def _table(self, text: io.TextIOBase, head: list[str]) -> Iterator[Record]:
+    def _table(self, text: Iterator[str], head: list[str]) -> Iterator[Record]:
         """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
         said = _SEPARATOR.fullmatch(head[0]) if head else None
-        first = head[1] if said and len(head) > 1 else head[0] if head else ""
-        columns, delimiter = max((len(next(csv.reader([first], delimiter=each), [])), each) for each in _DELIMITERS)
-        if head and (columns < 2 or "\0" in first):
+        first = next(iter(head[bool(said) :]), "")
+        delimiter = max(
+            said[1] if said else "\t,;|", key=lambda each: len(next(csv.reader([first], delimiter=each), []))
+        )
+        if head and (delimiter not in first or "\0" in first):
             raise UsageError(
                 f"{self.name} is no log: neither JSON lines, JSON, CSV, TSV nor Parquet, compressed or not; it begins with "
                 f"{excerpt(first[:60])}"
             )
         csv.field_size_limit(1 << 30)
-        last, header, start = "", list[str](), 1
-
-        def lines() -> Iterator[str]:
-            nonlocal last
-            for number, last in enumerate(text):
-                yield last.replace("\0", "") if number or not said else "\n"
-
-        rows = csv.reader(lines(), delimiter=said[1] if said else delimiter, strict=True)
-        while True:
-            problem, cells = "", list[str]()
+        for _ in range(bool(said)):
+            next(text)
+        rows: Any = csv.DictReader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
+        with suppress(csv.Error):
+            rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+        row: dict[Any, Any] | None = {}
+        while row is not None:
+            start = rows.line_num + 1 + bool(said)
             try:
-                cells = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                problem = "a quoted cell without an end" if "unexpected end" in str(error) else f"not a row ({error})"
-            if not all(map(_is_text, cells)):
-                problem = "not UTF-8 text"
-            elif header and len(cells) > len(header):
-                problem = "more cells than columns"
-            elif len(cells) < len(header) and not last.endswith("\n"):
-                problem = "a row that is cut off"
-            if not header:
-                names = [cell.strip() for cell in cells]
-                earlier = [names[:place].count(name) for place, name in enumerate(names)]
-                header = [f"{name}_{n + 1}" if n else name for name, n in zip(names, earlier, strict=True)]
-            elif cells or problem:
-                yield Record(start, {} if problem else nested(dict(zip(header, cells, strict=False))), problem)
-            start = rows.line_num + 1
+                row = next(rows, None)
+            except csv.Error:
+                row = {None: []}
+            if row is not None:
+                problem = "" if all(map(_is_text, map(str, row.values()))) else "not UTF-8 text"
+                problem = "other cells than columns" if None in row or None in row.values() else problem
+                yield Record(start, {} if problem else row, problem)
 
-    def _inspect(self) -> Iterator[Record]:
-        if not zipfile.is_zipfile(self.path):
-            raise UsageError(f"{self.name} is no log: a zip file, as Inspect writes them, that is cut off or damaged")
+    def _inspect(self, stream: io.BufferedReader) -> Iterator[dict[str, Any]]:
+        import pyarrow
+
         try:
-            from inspect_ai.log import read_eval_log_samples
-        except ImportError:
-            raise UsageError(
-                f"{self.name} is a log of Inspect: pip install inspect-ai, or write it as JSON (`inspect log dump`)"
-            ) from None
-        samples = read_eval_log_samples(str(self.path), all_samples_required=False)
-        for number, sample in enumerate(samples, 1):
-            yield Record(number, sample.model_dump(mode="json", exclude={"events", "attachments", "store"}))
+            with zipfile.ZipFile(stream) as log:
+                for info in log.infolist():
+                    if not info.filename.startswith("samples/"):
+                        continue
+                    if info.compress_type != _ZSTANDARD:
+                        yield json.loads(log.read(info))
+                        continue
+                    stream.seek(info.header_offset + 26)
+                    stream.seek(
+                        sum(struct.unpack("<HH", stream.read(4))), io.SEEK_CUR
+                    )  # the name and what is beside it
+                    yield json.loads(pyarrow.decompress(stream.read(info.compress_size), info.file_size, "zstd", True))
+        except (zipfile.BadZipFile, struct.error, pyarrow.ArrowException, ValueError) as error:
+            raise UsageError(f"{self.name} is no log: a zip file, but not a whole one of Inspect ({error})") from None
 
 
 def _zstandard(raw: io.BufferedReader) -> Any:
@@ -167,20 +163,28 @@ _COMPRESSED: dict[bytes, Callable[[io.BufferedReader], Any]] = {
 }
 
 
+def _parquet(stream: Any) -> Iterator[dict[str, Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(batch_size=256):
+            yield from batch.to_pylist()
+    except (pyarrow.ArrowException, ValueError) as error:  # or a text that is not UTF-8
+        raise EOFError(str(error)) from error
+
+
 def _is_text(text: str) -> bool:
     return text.isascii() or not any("\udc80" <= character <= "\udcff" for character in text)
 
 
-def _lines(text: io.TextIOBase) -> Iterator[Record]:
-    return (_parsed(number, line) for number, line in enumerate(text, 1) if line.strip())
-
-
 def _parsed(number: int, line: str) -> Record:
+    if not _is_text(line):
+        return Record(number, {}, "not UTF-8 text")
     try:
-        value = json.loads(line) if _is_text(line) else None
+        return _record(number, json.loads(line))
     except (ValueError, RecursionError):
         return Record(number, {}, "not JSON")
-    return _record(number, value) if _is_text(line) else Record(number, {}, "not UTF-8 text")
 
 
 def _record(number: int, value: Any) -> Record:
@@ -189,11 +193,13 @@ def _record(number: int, value: Any) -> Record:
 
 def _documents(text: str) -> Iterator[Record]:
     """JSON values one after another, or those of arrays, each with the line where it begins; to the first broken one."""
-    decoder, number = json.JSONDecoder(), 1
-    begins = re.compile(r"\s*\[?\s*").match(text)
-    at = begins.end() if begins else 0
-    number += text.count("\n", 0, at)
-    while at < len(text):
+    decoder, number, at, begins = json.JSONDecoder(), 1, 0, re.match(r"\s*\[?\s*", text)
+    end = begins.end() if begins else 0
+    while True:
+        number += text.count("\n", at, end)
+        at = end
+        if at == len(text):
+            return
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -202,59 +208,45 @@ def _documents(text: str) -> Iterator[Record]:
         yield _record(number, value)
         following = _BETWEEN.match(text, end)
         end = following.end() if following else end
-        number += text.count("\n", at, end)
-        at = end
 
 
 def _of_one(record: Record) -> Iterator[Record]:
     """The records of a file that is one object: columns or rows of a table, a list of records, or the object itself."""
-    fields: dict[str, Any] = record.value
+    rows = _rows_of(record.value)
+    whole = _stored(record)
+    if not rows and not whole.problem and record.value.keys().isdisjoint(first_names()):
+        rows = next(filter(None, (path.records(whole.value) for path in lists_of_records())), [])
+    found = [_record(number if len(rows) > 1 else record.number, row) for number, row in enumerate(rows, 1)]
+    for each in found or [record]:
+        yield from _within(each)
+
+
+def _rows_of(fields: dict[str, Any]) -> list[Any]:
+    """The rows of a table in one object, as pandas and MLflow write it; empty for anything else."""
     columns, values = fields.get("columns"), [*fields.values()]
     rows = fields["data"] if isinstance(columns, list) and isinstance(fields.get("data"), list) else None
-    if rows and all(isinstance(row, list) for row in rows):  # pandas' orient="split", and tables of MLflow
-        found = [dict(zip(map(str, columns or ()), row, strict=False)) for row in rows]
-    elif len(values) > 1 and all(isinstance(value, list) for value in values) and len({*map(len, values)}) == 1:
-        found = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
-    elif values and all(isinstance(value, dict) and value for value in values):
-        places = list(values[0])
-        if all(map(str.isdecimal, fields)):
-            found = values
-        elif all(value.keys() == values[0].keys() for value in values) and all(map(str.isdecimal, places)):
-            found = [{name: column[place] for name, column in fields.items()} for place in places]
-        else:
-            found = []
-    else:
-        found = []
-    whole = _nested(record)
-    if not found and not whole.problem and fields.keys().isdisjoint(first_names()):
-        found = next(filter(None, (path.records(whole.value) for path in lists_of_records())), [])
-    for number, value in enumerate(found, 1):
-        yield from _within(_nested(_record(number if len(found) > 1 else record.number, value)))
-    if not found:
-        yield from _within(whole)
+    if rows and all(isinstance(row, list) for row in rows):  # orient="split"
+        return [dict(zip(map(str, columns or ()), row, strict=False)) for row in rows]
+    if len(values) > 1 and all(isinstance(value, list) for value in values) and len({*map(len, values)}) == 1:
+        return [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
+    if not values or not all(isinstance(value, dict) and value for value in values):
+        return []
+    if all(map(str.isdecimal, fields)):  # orient="index"
+        return values
+    is_table = all(value.keys() == values[0].keys() for value in values) and all(map(str.isdecimal, values[0]))
+    return [{name: column[place] for name, column in fields.items()} for place in values[0]] if is_table else []
 
 
 def _within(record: Record) -> Iterator[Record]:
-    """The records of lists within lists, as OTLP has them, or the one."""
+    """The records of lists within lists, as OTLP has them, or the one; with their values read."""
+    record = _stored(record)
     lists = (path.records(record.value) for path in lists_of_records() if path.text.count("[]") > 1)
     found = next(filter(None, lists), None)
     yield from [record] if found is None else (_record(record.number, value) for value in found)
 
 
-def _nested(record: Record) -> Record:
+def _stored(record: Record) -> Record:
     try:
-        return record._replace(value=nested(record.value))
+        return record._replace(value=stored(record.value))
     except RecursionError:
         return Record(record.number, {}, "nested too deeply")
-
-
-def _parquet(stream: Any) -> Iterator[Record]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        batches = pyarrow.parquet.ParquetFile(stream).iter_batches(batch_size=256)
-        rows = (row for batch in batches for row in batch.to_pylist())
-        yield from (_nested(Record(number, row)) for number, row in enumerate(rows, 1))
-    except (pyarrow.ArrowException, ValueError) as error:  # or a text that is not UTF-8
-        raise EOFError(str(error)) from error

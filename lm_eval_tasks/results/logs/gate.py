@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import MAX_USEFUL_CI_WIDTH, Figure
 from custom_metrics.statistics.intervals import Z95
-from custom_metrics.statistics.units import MAX_USEFUL_CI_WIDTH
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import printable
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, points, range_of_points
-from lm_eval_tasks.results.logs.run import FLAGGED_ANSWERS
+from lm_eval_tasks.results.logs.judged import FLAGGED_ANSWERS
 from lm_eval_tasks.runs import Run, read_runs
 
-MARGIN = 0.05
-"""The excess over a limit, or over an older log, that a passing gate would have shown."""
-LEVEL = 0.05
-"""How often a log whose rate is the limit may fail."""
+_MARGIN = 0.05  # the excess over a limit, or over an older log, that a passing gate would have shown
+_LEVEL = 0.05  # how often a log whose rate is the limit may fail
 PASSED, FAILED, UNDECIDED = 0, 1, 2
 """Exit statuses."""
 
@@ -53,8 +50,10 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
-def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
+def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
     """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
+    from scipy.special import bdtrc
+
     limit_text = as_text(limit, "share")
     name = f"flagged answers over {limit_text}"
     if not figure.n:
@@ -64,7 +63,8 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
         seen = f"the share of flagged answers among {figure.n} is {unknown}"
         return Check(name, UNDECIDED, f"{seen}: it takes about {least} independent answers.")
     seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
-    if figure.low > limit and _by_chance(figure, limit) <= LEVEL:
+    # as many flagged answers by chance, of independent ones: those of conversations have bounds that are no narrower
+    if figure.low > limit and bdtrc(round(figure.value * figure.n) - 1, figure.n, limit) <= _LEVEL:
         return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
     if figure.high < limit + margin:
         return Check(name, PASSED, f"{seen}: not shown to be over {limit_text}.")
@@ -72,16 +72,8 @@ def check_limit(figure: Figure, limit: float, margin: float = MARGIN) -> Check:
     return Check(name, UNDECIDED, f"{seen}: too few answers to say whether more than {limit_text} are. {needed}")
 
 
-def _by_chance(figure: Figure, limit: float) -> float:
-    """How probable as many flagged answers are, or more, if the share is the limit and answers are independent. Those of
-    conversations are not: their bounds, which are no narrower, are what counts then."""
-    from scipy.special import bdtrc
-
-    return float(bdtrc(round(figure.value * figure.n) - 1, figure.n, limit))
-
-
 def check_baseline(
-    value: float, low: float, high: float, n: int, margin: float = MARGIN, unit: str = "questions"
+    value: float, low: float, high: float, n: int, margin: float = _MARGIN, unit: str = "questions"
 ) -> Check:
     """Whether a log is worse than an older one: the paired difference, new minus old, with bounds, over `n` questions."""
     name = "flagged answers against the baseline"
@@ -92,9 +84,8 @@ def check_baseline(
         return Check(name, FAILED, f"{seen}: shown to be worse.")
     if high < margin:
         return Check(name, PASSED, f"{seen}: not shown to be worse.")
-    return Check(
-        name, UNDECIDED, f"{seen}: too few to say. {_needed(n, value - low, high - value, value, margin, unit)}"
-    )
+    needed = _needed(n, value - low, high - value, value, margin, unit)
+    return Check(name, UNDECIDED, f"{seen}: too few to say. {needed}")
 
 
 def _needed(n: int, below: float, above: float, excess: float, margin: float, unit: str = "answers") -> str:
@@ -116,46 +107,39 @@ def baseline_run(place: Path) -> Run:
 
 
 def checks_of(
-    run: Run, figure: Figure, limit: float | None, baseline: Run | None, margin: float = MARGIN
+    run: Run, figure: Figure, limit: float | None, baseline: Run | None, margin: float = _MARGIN
 ) -> list[Check]:
     """The checks of a run of ``detect LOG``: its share of flagged answers (`figure`) against a limit, and against an older
     run over the same questions."""
     checks = [] if limit is None else [check_limit(figure, limit, margin)]
     if baseline is not None:
-        comparison = compare_runs([run, baseline], [LOGGED], [FLAGGED_ANSWERS], refuse=False)
-        difference = next(iter(comparison.differences), None)
-        if difference is None:
-            checks.append(check_baseline(math.nan, math.nan, math.nan, 0, margin))
-        else:
-            values = difference.difference, difference.low, difference.high, difference.n
-            checks.append(check_baseline(*values, margin, difference.unit))
+        found = compare_runs([run, baseline], [LOGGED], [FLAGGED_ANSWERS], refuse=False).differences
+        checks += [
+            check_baseline(each.difference, each.low, each.high, each.n, margin, each.unit) for each in found[:1]
+        ]
+        checks += [] if found else [check_baseline(math.nan, math.nan, math.nan, 0)]
     return checks
 
 
 def exit_status(checks: Sequence[Check]) -> int:
     """1 if any check has failed, else 2 if any is undecided, else 0."""
-    statuses = {check.status for check in checks}
-    return next((status for status in (FAILED, UNDECIDED) if status in statuses), PASSED)
+    return min((check.status for check in checks if check.status != PASSED), default=PASSED)
 
 
 def junit(checks: Sequence[Check], suite: str) -> str:
     """The checks as JUnit XML: an undecided one is skipped, with its sentence."""
-    counts = {name: str(sum(each.status == status for each in checks)) for name, status in _COUNTED}
+    kinds = {FAILED: "failure", UNDECIDED: "skipped"}
+    failed, skipped = (str(sum(check.status == status for check in checks)) for status in kinds)
+    counts = {"tests": str(len(checks)), "failures": failed, "errors": "0", "skipped": skipped}
     root = ElementTree.Element("testsuites")
-    attributes = {"name": _xml(suite), "tests": str(len(checks)), "errors": "0", **counts}
-    tests = ElementTree.SubElement(root, "testsuite", attributes)
+    tests = ElementTree.SubElement(root, "testsuite", {"name": _xml(suite), **counts})
     for check in checks:
         case = ElementTree.SubElement(tests, "testcase", classname="lm_eval_grounded.detect", name=_xml(check.name))
         if check.status != PASSED:
-            ElementTree.SubElement(
-                case, "failure" if check.status == FAILED else "skipped", message=_xml(check.message)
-            )
+            ElementTree.SubElement(case, kinds[check.status], message=_xml(check.message))
         ElementTree.SubElement(case, "system-out").text = _xml(check.message)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-_COUNTED = (("failures", FAILED), ("skipped", UNDECIDED))
 
 
 def _xml(text: str) -> str:

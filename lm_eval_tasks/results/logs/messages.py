@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lm_eval_tasks.results.logs.values import decoded
+from lm_eval_tasks.results.logs.values import text_of
 
 # What a message or a part of one is, by its role, type or kind: the first whose pattern is in the name.
 _KINDS = {
@@ -83,30 +83,22 @@ def tool_outputs(value: Any) -> list[Any]:
 
 
 def _read(value: Any, kind: str, names: list[str]) -> Iterator[Message]:
-    if isinstance(value, str):
-        inside = decoded(value)
-        if isinstance(inside, str):
-            yield Message(kind, inside)
-        elif found := _of_text(inside, kind, names):
-            yield from found
-        else:
-            yield Message(kind, value)
+    text = text_of(value)
+    parts = value if isinstance(value, list) else [value]
+    if text is not None and not (parts and all(map(_wraps, parts))):
+        yield Message(kind, text)  # what somebody said, be it JSON
     elif isinstance(value, list):
         for part in value:
             yield from _read(part, kind, names)
     elif isinstance(value, dict):
-        yield from _of_object(value, kind, names)
+        found = [*_of_object(value, kind, names)]
+        yield from found if found or text is None else [Message(kind, text)]
 
 
-def _of_text(value: Any, kind: str, names: list[str]) -> list[Message]:
-    """The messages that a text holds as JSON; none where the JSON is what somebody said."""
-    parts = value if isinstance(value, list) else [value]
-    wraps = [
-        isinstance(part, dict)
-        and (_kind(part) or not {"type", "kwargs", *_ALTERNATIVES, "message", "messages"}.isdisjoint(part))
-        for part in parts
-    ]
-    return [*_read(value, kind, names)] if wraps and all(wraps) else []
+def _wraps(value: Any) -> bool:
+    """Whether a text that holds this is a message."""
+    others = {"type", "kwargs", *_ALTERNATIVES, "message", "messages"}
+    return isinstance(value, dict) and bool(_kind(value) or not others.isdisjoint(value))
 
 
 def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[Message]:
@@ -114,9 +106,7 @@ def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[M
     if own == "thought" or (value.get("tool_calls") and own != "tool"):
         return
     kind = own or kind
-    outputs = [value[name] for name in _TOOLS if name in value]
-    for output in outputs:
-        yield Message("tool", "", output)
+    yield from (Message("tool", "", value[name]) for name in _TOOLS if name in value)
     if kind == "tool":
         yield Message("tool", "", next((value[name] for name in _FIRST["output"] if value.get(name)), value))
         return
@@ -124,12 +114,11 @@ def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[M
         part = value.get(name)
         found = [*_read(part[:1] if name in _ALTERNATIVES and isinstance(part, list) else part, kind, names)]
         if any(message.kind == "tool" or message.text for message in found):
-            said = [message.text for message in found if message.kind == own]
-            yield from (message for message in found if message.kind != own)
+            said = [message for message in found if message.kind == own]
             if own in _SPEAKERS and said:
-                yield Message(own, "\n".join(said))
-            elif said:
-                yield from (message for message in found if message.kind == own)
+                said = [Message(own, "\n".join(message.text for message in said))]
+            yield from (message for message in found if message.kind != own)
+            yield from said
             return
 
 

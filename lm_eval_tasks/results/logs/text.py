@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.printable import on_one_line
 from custom_metrics.usage.secrets import blank, blank_text
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
-from lm_eval_tasks.results.logs.summary import MOST_GROUPS, USAGE, FlaggedAnswer, Group, LogSummary
+from lm_eval_tasks.results.logs.fields import NUMBERS
+from lm_eval_tasks.results.logs.judged import MOST_GROUPS, FlaggedAnswer, Group, LogSummary
 
-USAGE_TITLES = dict(zip(USAGE, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
+_USAGE_TITLES = dict(zip(NUMBERS, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
 
 _BRACKETS, _UNDERLINED_RED = ("[[", "]]"), ("\x1b[4;31m", "\x1b[0m")
@@ -21,26 +23,9 @@ _SPACES = str.maketrans("\t\n\r\x0b\x0c\u2028\u2029", " " * 7)
 def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool = False) -> str:
     """What ``detect LOG`` prints: a line about the log, the table of groups, and the answers to look at. What is flagged is
     underlined in red, or in double brackets."""
-    total = summary.total
-    note = (
-        f"{on_one_line(source)}: {total.answers:,} answer{'s' * (total.answers != 1)}, read by {on_one_line(detector)}."
-    )
-    rates = "95 % bounds in brackets"
-    if total.clusters < total.answers:
-        rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
-    usage = [name for name in USAGE if name in total.usage]
-    header = (
-        "group",
-        "answers",
-        "flagged answers",
-        "flagged words",
-        "declined",
-        *(USAGE_TITLES[name] for name in usage),
-    )
-    rows = [_row("all", total, usage), *(_row(label_of(group), group, usage) for group in summary.groups[:MOST_GROUPS])]
-    if (more := len(summary.groups) - MOST_GROUPS) > 0:
-        rates += f"; {more:,} smaller groups are not shown"
-    table = render_sections([Section(header, tuple(rows), before=(note,), after=(f"{rates}.",))], "text")
+    number = summary.total.answers
+    note = f"{on_one_line(source)}: {number:,} answer{'s' * (number != 1)}, read by {on_one_line(detector)}."
+    table = render_sections([replace(groups_table(summary), before=(note,))], "text")
     if not summary.to_look_at:
         return table + "\nNo answer is flagged.\n"
     marks = _UNDERLINED_RED if coloured else _BRACKETS
@@ -48,8 +33,20 @@ def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool
     return f"{table}\nAnswers to look at, the most suspicious first\n\n{listed}\n"
 
 
-def label_of(group: Group) -> str:
-    return on_one_line(", ".join(f"{name}={blank(value)}" for name, value in group.names.items()))
+def groups_table(summary: LogSummary) -> Section:
+    """A row for all answers, and one for each of the largest groups."""
+    total, groups = summary.total, summary.groups
+    rates = "95 % bounds in brackets"
+    if total.clusters < total.answers:
+        rates += f"; they take the answers of one question or conversation together ({total.clusters:,})"
+    if (more := len(groups) - MOST_GROUPS) > 0:
+        rates += f"; {more:,} smaller groups are not shown"
+    usage = {name: title for name, title in _USAGE_TITLES.items() if name in total.usage}
+    header = ("group", "answers", "flagged answers", "flagged words", "declined", *usage.values())
+    labels = [", ".join(f"{name}={blank(value)}" for name, value in group.names.items()) for group in groups]
+    named = [("all", total), *zip(map(on_one_line, labels), groups, strict=True)][: MOST_GROUPS + 1]
+    rows = tuple(_row(label, group, [*usage]) for label, group in named)
+    return Section(header, rows, before=("Logged answers",), after=(f"{rates}.",))
 
 
 def _row(label: str, group: Group, usage: Sequence[str]) -> tuple[str, ...]:

@@ -41,10 +41,25 @@ def _of_trace(lines: list[Line]) -> list[Line]:
     parents = {_name(span): str(span["parent"]) for span in spans if "parent" in span}
     above = {id(span): _above(_name(span), parents) for span in spans}
     retrievers = {_name(span) for span in spans if _lends(span)}
-    lending = [span for span in spans if _lends(span) and retrievers.isdisjoint(above[id(span)])]
+    lending = {id(span) for span in spans if _lends(span) and retrievers.isdisjoint(above[id(span)])}
+
+    def given_to(span: dict[str, Any], scope: str) -> list[dict[str, Any]]:
+        """The retrievers below a scope (of the whole trace: an empty one) since the last answer there; below the answer
+        itself all."""
+        given, is_new, is_own = list[dict[str, Any]](), False, scope == _name(span)
+        for each in spans:
+            if each is span and not is_own:
+                break
+            if scope and scope not in above[id(each)]:
+                continue
+            if id(each) in lending:
+                given, is_new = [each] if is_new else [*given, each], False
+            elif "answer" in each and not is_own and _name(each) not in above[id(span)]:
+                is_new = True
+        return given
+
     for span in [span for span in spans if "answer" in span and "passages" not in span] if lending else ():
-        scopes = (_name(span), *above[id(span)], "")
-        given = next(filter(None, (_given(span, scope, spans, lending, above) for scope in scopes)), None)
+        given = next(filter(None, (given_to(span, scope) for scope in (_name(span), *above[id(span)], ""))), None)
         if given is None:
             span["left_out"] = "an answer before the passages of its trace"
             continue
@@ -57,24 +72,6 @@ def _of_trace(lines: list[Line]) -> list[Line]:
             span["left_out"] = REPEATED
         same.append(span)
     return [(number, values) for number, values in lines if not _lends(values)]
-
-
-def _given(
-    span: dict[str, Any], scope: str, spans: list[dict[str, Any]], lending: list[Any], above: Mapping[int, list[str]]
-) -> list[dict[str, Any]]:
-    """The retrievers below a scope (of the whole trace: an empty one) since the last answer there; below the answer itself
-    all."""
-    given, is_new = list[dict[str, Any]](), False
-    for each in spans:
-        if each is span and scope != _name(span):
-            break
-        if scope and scope not in above[id(each)]:
-            continue
-        if any(each is one for one in lending):
-            given, is_new = [each] if is_new else [*given, each], False
-        elif "answer" in each and _name(each) not in above[id(span)] and scope != _name(span):
-            is_new = True
-    return given
 
 
 def _lends(span: Mapping[str, Any]) -> bool:

@@ -1,5 +1,5 @@
-"""Values as tools store them: texts that hold JSON or what Python and numpy print of lists and objects (:func:`decoded`),
-and names with dots and numbers, or OTLP's lists of keys and values, for fields within fields (:func:`nested`)."""
+"""Values as tools store them, read once for a whole record (:func:`stored`): texts that hold JSON or what Python and numpy
+print of lists and objects, names with dots and numbers, and OTLP's lists of keys and values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import ast
 import json
 import re
 import warnings
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
-_BEGINNINGS = ("[", "{", '"')
 _LONGEST = 4 << 20  # characters of a text that is read as Python prints it
 # What Python prints of a value, without names, sums and parts, which are code.
 _TOKEN = re.compile(
@@ -25,24 +24,55 @@ _WORDS = {"True": "true", "False": "false"}
 _CLOSING = {"[": "]", "(": "]", "{": "}"}
 
 
-def decoded(value: Any) -> Any:
-    """What a text holds that is JSON, or a list or object as Python prints it, also within quotes; else the value."""
-    return _decoded(value) if isinstance(value, str) and value.lstrip()[:1] in _BEGINNINGS else value
+class _List(list[Any]):
+    """A list that a text holds."""
+
+    text = ""
 
 
-@lru_cache(maxsize=64)  # as several fields lead into a text
-def _decoded(text: str) -> Any:
-    try:
-        return decoded(nested(json.loads(text)))
-    except (ValueError, RecursionError):
-        pass
-    try:
-        is_text = text.lstrip()[:1] == '"' or len(text) > _LONGEST
-        return (
-            text if is_text else nested(json.loads(_as_json(text), object_hook=lambda fields: fields.get("", fields)))
-        )
-    except (ValueError, SyntaxError, RecursionError):
-        return text
+class _Object(dict[str, Any]):
+    """An object that a text holds."""
+
+    text = ""
+
+
+_List.__name__, _Object.__name__ = "list", "dict"  # by which JMESPath's functions know them
+
+
+def stored(value: Any) -> Any:
+    """A value with its texts, names and numbers read: what a text holds has that text (:func:`text_of`), and
+    ``documents.0.content`` becomes ``documents[0].content``. RecursionError where it is nested too deeply."""
+    if isinstance(value, str):
+        return _held(value) if value.lstrip()[:1] in ("[", "{", '"') else value
+    if text_of(value) is not None:
+        return value
+    if isinstance(value, list):
+        if value and all(isinstance(part, dict) and part.keys() == {"key", "value"} for part in value):
+            return stored({str(part["key"]): _otlp(part["value"]) for part in value})
+        return [stored(part) for part in value]
+    return _undotted(value) if isinstance(value, dict) else value
+
+
+def text_of(value: Any) -> str | None:
+    """A text, or the one that holds the value."""
+    return value if isinstance(value, str) else getattr(value, "text", None)
+
+
+def _held(text: str) -> Any:
+    readers: list[Callable[[str], Any]] = [json.loads]
+    if text.lstrip()[0] != '"' and len(text) <= _LONGEST:
+        readers.append(lambda text: json.loads(_as_json(text), object_hook=lambda fields: fields.get("", fields)))
+    for read in readers:
+        try:
+            value = stored(read(text))
+        except (ValueError, SyntaxError, RecursionError):
+            continue
+        if not isinstance(value, (list, dict)):
+            return value if isinstance(value, str) else text
+        held: Any = _List(value) if isinstance(value, list) else _Object(value)
+        held.text = text_of(value) or text
+        return held
+    return text
 
 
 def _as_json(text: str) -> str:
@@ -54,43 +84,31 @@ def _as_json(text: str) -> str:
         if match is None:
             raise ValueError("not what Python prints")
         kind, token, at = str(match.lastgroup), match[str(match.lastgroup)], match.end()
-        if kind in ("text", "number", "word", "key", "call", "open") and is_whole:
-            if not is_apart:
+        if kind in ("text", "number", "word", "key", "call", "open"):
+            if is_whole and not is_apart:
                 raise ValueError("a part of something")
-            made.append(",")
-        if kind in ("text", "number", "word"):
-            if kind == "text":
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of escapes in the text, which they would quote
-                    token = json.dumps(ast.literal_eval(token))
-            made += ['"":'] * (made[-1:] == ["{("]) + [token if kind != "word" else _WORDS.get(token, "null")]
-        elif kind == "key":
-            made.append(json.dumps(token) + ":")
+            made += [","] * is_whole + ['"":'] * (kind != "key" and made[-1:] == ["{("])
+        if kind == "text":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes in the text, which they would quote
+                made.append(json.dumps(ast.literal_eval(token)))
         elif kind == "colon" and made:
             made += [":"] if made[-1].startswith('"') else [json.dumps(made.pop()), ":"]
         elif kind in ("call", "open"):
-            made += ['"":'] * (made[-1:] == ["{("]) + ["{(" if kind == "call" else token.replace("(", "[")]
+            made.append("{(" if kind == "call" else token.replace("(", "["))
             closing.append("}" if kind == "call" else _CLOSING[token])
         elif kind == "close":
             made = made[:-1] if made[-1:] == [","] else made  # as behind the one part of a tuple
             made.append(closing.pop() if closing else token)
-        elif kind == "comma":
-            made.append(",")
+        elif kind != "space":
+            made.append({"key": json.dumps(token) + ":", "word": _WORDS.get(token, "null")}.get(kind, token))
         is_apart = kind == "space"
         is_whole = is_whole if is_apart else kind in ("text", "number", "word", "close")
     return "".join(made).replace("{(", "{")
 
 
-def nested(value: Any) -> Any:
-    """Names with dots as fields within fields, and numbers among them as places: ``documents.0.content`` becomes
-    ``documents[0].content``. OTLP's list of keys and values becomes an object."""
-    if isinstance(value, list):
-        if value and all(isinstance(part, dict) and part.keys() == {"key", "value"} for part in value):
-            return nested({str(part["key"]): _otlp(part["value"]) for part in value})
-        return [nested(part) for part in value]
-    if not isinstance(value, dict):
-        return value
-    made = {name: nested(part) for name, part in value.items()}
+def _undotted(value: dict[str, Any]) -> Any:
+    made = {name: stored(part) for name, part in value.items()}
     for name in filter(_DOTTED.fullmatch, value):
         *steps, last = name.split(".")
         at: Any = made
@@ -102,7 +120,7 @@ def nested(value: Any) -> Any:
 
 
 def _with_places(value: Any) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or isinstance(value, _Object):
         return value
     value = {name: _with_places(part) for name, part in value.items()}
     if value and all(isinstance(name, str) and name.isdecimal() for name in value):

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.words import words
+from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.statistics.marked import FEWEST_DRAWS, Draws, marked_mean
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.filters import as_text
@@ -31,7 +32,6 @@ from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share
 from lm_eval_tasks.detection.marked_labels import marked_balanced_error
 from lm_eval_tasks.results import LOGGED, is_tagged
-from lm_eval_tasks.results.marks.labels import can_be_labelled, label_chances, labelled
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
@@ -216,7 +216,7 @@ def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans
         number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
         kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
-            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.labels.label_chances`.
+            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.draw.label_chances`.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -333,3 +333,46 @@ def _width(run: TaskAnswers, drawn: Draw) -> float:
         figure = marked_mean(draws, shares, nothing, 0.0).figure
         widths.append(figure.high - figure.low)
     return float(np.mean(widths))
+
+
+_OURS = (ANSWER, NO_ANSWER, INVALID)  # in the order of lm_eval_tasks.detection.marked_labels.LABELS
+_SHORT = 3  # words of an answer that may be a fragment
+_DOUBTED = 2.0  # the chance of a doubtful label over that of another
+
+
+def can_be_labelled(task: TaskRun) -> bool:
+    """Whether the answers of a task claim an answer or decline: those of NoMIRACL and CLAPnq, not a judge's."""
+    return task.benchmark == "nomiracl" or (task.benchmark == "clapnq" and is_tagged(task.task))
+
+
+def labelled(task: TaskRun, answer: Answer, filter_name: str) -> dict[str, Any]:
+    """An ``answer`` as a person reads it; whether it was ``asked`` what can be answered; the number of the ``label`` that
+    counts in the task's rates; and whether that is ``doubtful``, as our other readers say something else.
+
+    Of NoMIRACL the other reader is the released parser, which finds an answer with several verdicts Invalid. CLAPnq's label
+    is whether the answer abstains; the others are NoMIRACL's reader, and one that takes a partial answer for none. Invalid
+    is always in doubt, and so are CLAPnq's answers of three words or less.
+    """
+    reading = answer.readings[filter_name].answer
+    if task.benchmark == "nomiracl":
+        text, asked = answer.response, answer.doc.get("subset") == "relevant"
+        ours = reading if reading in _OURS else INVALID
+        others = {nomiracl_label(text)}
+    else:
+        text, asked = tagged_answer(reading, answer.response)[0], bool(answer.doc.get("answerable"))
+        ours, whole = (NO_ANSWER if is_abstention(text, "en", partial) else ANSWER for partial in (True, False))
+        others = {whole, robust_label(text, "en"), ours if len(words(text, "en")) > _SHORT else INVALID}
+    return {
+        "answer": text,
+        "asked": asked,
+        "label": _OURS.index(ours),
+        "doubtful": {ours, *others} != {ours} - {INVALID},
+    }
+
+
+def label_chances(answerable: NDArray[np.bool_], doubtful: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """(answers,) chances of a draw: half for each kind of question, and twice as much for a doubtful label."""
+    chances = np.where(doubtful, _DOUBTED, 1.0)
+    for kind in (answerable, ~answerable):
+        chances[kind] /= max(1.0, chances[kind].sum())
+    return np.asarray(chances / max(1.0, chances.sum()))

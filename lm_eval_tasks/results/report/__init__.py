@@ -15,14 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import is_measurable
+from custom_metrics.statistics.figures import is_measurable
 from lm_eval_tasks.data.atomic import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.published import compare_with_published
 from lm_eval_tasks.results import LOGGED
+from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs, differences_of
 from lm_eval_tasks.results.compare.tables import render as render_comparison
 from lm_eval_tasks.results.compare.tables import reservations
@@ -33,17 +32,19 @@ from lm_eval_tasks.results.formats import (
     PAGE,
     UNDEFINED_TEXT,
     Notation,
+    Section,
     code_block,
     escaped_markdown,
     render_sections,
     short_names,
+    with_bounds,
 )
 from lm_eval_tasks.results.report.by_field import sections_by
 from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, read_documents
 from lm_eval_tasks.results.report.drawing import Plot
-from lm_eval_tasks.results.report.headlines import Headline, families, headlines, title_of
+from lm_eval_tasks.results.report.headlines import headlines, title_of
 from lm_eval_tasks.results.report.page import render
-from lm_eval_tasks.results.report.page.summary import Overview, column_of, common_doubts, numbers, origins, overviews
+from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, grid, numbers, origins, overviews
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, labels
@@ -103,22 +104,25 @@ class Report:
         except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
             return cls(by_label, read, why_none=f"The models are not compared: {error}")
 
+    @classmethod
+    def comparing(cls, runs: Sequence[Run], *options: Any, **more: Any) -> Report:
+        """The report of what some runs have in common; options and errors as of
+        :func:`lm_eval_tasks.results.compare.compare_runs`."""
+        comparison = compare_runs(runs, *options, **more)
+        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), caching_reader(), comparison)
+
     # -------------------------------------------------------------------------------------------------- what it holds
 
     @cached_property
-    def headlines(self) -> list[Headline]:
-        """The most important numbers of each model and family, means over its languages or tasks."""
+    def headlines(self) -> list[Column]:
+        """The most important numbers of each family, means over its languages or tasks, as columns without ranks."""
         return headlines([*self.runs.values()], self.read_answers)
 
     @cached_property
     def overviews(self) -> list[Overview]:
         """All models of each family, and of each of its languages or tasks."""
-        tasks: dict[str, dict[str, str]] = {}
-        for run in self.runs.values():
-            for family in families(run):
-                tasks.setdefault(family.name, {}).update({part: task.task for part, task in family.tasks.items()})
-        of_parts = headlines([*self.runs.values()], self.read_answers, by_language=True)
-        return [*overviews(self.headlines, of_parts, tasks, self.comparison)]
+        of_parts = headlines([*self.runs.values()], self.read_answers, by_part=True)
+        return [*overviews(self.headlines, of_parts, [*self.runs], self.comparison)]
 
     @cached_property
     def plots(self) -> list[Plot]:
@@ -131,44 +135,30 @@ class Report:
     def figures(self, tags: Mapping[str, Tags] | None = None) -> Iterator[dict[str, Any]]:
         """A row for each headline of a model, over a family and each of its parts: :data:`FIGURE_COLUMNS`, and the tags of
         any model (label to its tags). What is not known is ``None``, as is a value that is not measurable."""
-        no_tags = dict.fromkeys(name for of_model in (tags or {}).values() for name in of_model)
+        no_tags, models = dict.fromkeys(name for of_model in (tags or {}).values() for name in of_model), [*self.runs]
         for overview in self.overviews:
             group = overview.group + 1 if overview.group or overview.elsewhere else None
             whole = "mean" if overview.languages else overview.family
             for part, each in {whole: overview, **overview.languages}.items():
                 doubts = {row.model: row.doubts for row in each.rows}
-                for model, metric, filter_name, figure, rank in self._cells(each, overview.group):
-                    name = (
-                        metric.name
-                        if filter_name in ("answer", "tags", "none", "")
-                        else f"{metric.name}, {filter_name}"
-                    )
+                for column, run in ((of, run) for of in self._columns(each, overview.group) for run in of.order):
+                    cell, metric, model = column.cells[run], column.metric, models[run]
+                    read_by, figure = cell.family.filter if cell.family else column.filter, cell.figure
+                    name = metric.name if read_by in ("answer", "tags", "none", "") else f"{metric.name}, {read_by}"
                     value = figure.value if is_measurable(figure, metric.unit) else math.nan
-                    run = self.runs[model]
-                    where = model, run.folder.name, run.date, overview.family, group, part, name, metric.heading
+                    folder, date = self.runs[model].folder.name, self.runs[model].date
+                    where = model, folder, date, overview.family, group, part, name, metric.heading
                     known = (number if math.isfinite(number) else None for number in (value, figure.low, figure.high))
-                    row = dict(
-                        zip(FIGURE_COLUMNS, (*where, *known, figure.n or None, rank, doubts[model]), strict=True)
-                    )
-                    yield {**row, **no_tags, **(tags or {}).get(model, {})}
+                    cells = *where, *known, figure.n or None, cell.rank, doubts[model]
+                    yield {**dict(zip(FIGURE_COLUMNS, cells, strict=True)), **no_tags, **(tags or {}).get(model, {})}
 
-    def _cells(self, overview: Overview, group: int) -> Iterator[tuple[str, Metric, str, Figure, int | None]]:
-        """Model, metric, filter, figure and rank: of the headlines that have a sentence, and of the other columns."""
-        comparison = self.comparison.of_group(group) if self.comparison else None
-        columns = [each for each in comparison.columns if each.name == overview.task] if comparison else []
-        by_metric = {column.metric.name: column for column in columns}
-        tasks = {language: each.task for language, each in overview.languages.items()}
-        for of_metric in overview.metrics:
-            by_metric.pop(of_metric.measured.name, None)
-            column = column_of(of_metric, overview.task, comparison, tasks) if comparison else None
-            ranks = (
-                {comparison.models[run]: rank for run, rank in column.ranks.items()} if comparison and column else {}
-            )
-            for row in of_metric.headlines:
-                yield row.model, row.measured, row.filter, row.figure, ranks.get(row.model)
-        for column in by_metric.values():
-            for run, cell in column.cells.items():
-                yield comparison.models[run] if comparison else "", column.metric, column.filter, cell.figure, cell.rank
+    def _columns(self, overview: Overview, group: int) -> Iterator[Column]:
+        """The columns of the headlines that have a sentence, and the others that are compared."""
+        yield from overview.columns
+        names = {column.metric.name for column in overview.columns}
+        for column in self.comparison.of_group(group).columns if self.comparison else ():
+            if column.name == overview.task and column.metric.name not in names:
+                yield column
 
     # ------------------------------------------------------------------------------------------------------ renderings
 
@@ -184,10 +174,12 @@ class Report:
         told = [line for each in verdicts(self.comparison) for line in each.lines] if self.comparison else []
         return {"figures": [*self.figures()], **compared, "verdicts": told}
 
-    def to_text(self, form: str = "text", pairs: bool = False, notation: Notation = FRACTIONS) -> str:
-        """What ``compare`` prints, in a form of :func:`lm_eval_tasks.results.compare.tables.render`; or why the runs are
-        not compared. Empty of one run."""
-        return render_comparison(self.comparison, form, pairs, notation) if self.comparison else self.why_none
+    def to_text(
+        self, form: str = "text", pairs: bool = False, short: bool = False, notation: Notation = FRACTIONS
+    ) -> str:
+        """What ``compare`` prints, as :func:`lm_eval_tasks.results.compare.tables.render` has it; or why the runs are not
+        compared. Empty of one run."""
+        return render_comparison(self.comparison, form, pairs, short, notation) if self.comparison else self.why_none
 
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
@@ -195,15 +187,14 @@ class Report:
         parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
         compared = self.to_text("markdown", notation=PAGE) if self.comparison else escaped_markdown(self.why_none)
         commands = [command for file in command_files(self.runs) for command in file["commands"]]
-        return render_summary(self.headlines, compared, "\n".join(commands), parts)
+        return render_summary(self.headlines, [*self.runs], compared, "\n".join(commands), parts)
 
     def to_html(
         self,
         documents: int | None = PER_TASK,
         at_most: int | None = BYTES,
         paper: bool = False,
-        more_plots: Sequence[Plot] = (),
-        by: str = "",
+        by: str | Sequence[Section] = "",
         **more: Any,
     ) -> bytes:
         """The page.
@@ -212,12 +203,11 @@ class Report:
             documents: how many documents to show of each task; ``None`` for all.
             at_most: limit of the page's bytes, or ``None``. Larger pages show fewer documents of each task, at least one.
             paper: whether to add a comparison with published figures.
-            more_plots: plots that come before those of the tasks.
-            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`).
+            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`); or tables.
             more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
         """
-        page = self._page(paper, more_plots) | more
-        page["by"] = sections_by(by, self.runs, self.read_answers) if by else []
+        page = self._page(paper) | more
+        page["by"] = sections_by(by, self.runs, self.read_answers) if by and isinstance(by, str) else by
         read = len(self.runs) <= MOST_READ
         sampled = read_documents(self.runs, self.read_answers) if read else []
 
@@ -235,20 +225,16 @@ class Report:
                 html = rendered(number)
         return html
 
-    def _page(self, paper: bool, more_plots: Sequence[Plot]) -> dict[str, Any]:
+    def _page(self, paper: bool) -> dict[str, Any]:
         """The variables of the templates, without its documents."""
         every, comparison = [*self.runs.values()], self.comparison
         is_nothing = comparison is not None and not any(each.columns for each in (comparison, *comparison.apart))
         nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
-        read, plots = len(every) <= MOST_READ, [*more_plots, *self.plots]
+        read, plots = len(every) <= MOST_READ, self.plots
         pictures = {plot.family: plot for plot in plots if plot.family} if len(every) > 1 else {}
+        whole = {each.family: each for each in self.overviews if not each.group and len(every) > 1}
         of_runs = [task for run in every for task in run.tasks.values()]
         benchmarks = {task.benchmark: title_of(task) for task in of_runs}
-        tasks: dict[str, list[str]] = {}
-        for name, task in (
-            (family.name, task) for run in every for family in families(run) for task in family.tasks.values()
-        ):
-            tasks.setdefault(name, []).append(task.task)
         return {
             "only_others": all(task.table is None for task in of_runs),
             "only_logs": all(task.task == LOGGED for task in of_runs),
@@ -259,7 +245,7 @@ class Report:
             "read": read,
             "doubts": common_doubts(self.headlines),
             "overviews": self.overviews,
-            "tasks": tasks,
+            "whole": whole if any(len([*filter(None, rows)]) > 1 for rows in grid(whole.values()).values()) else {},
             "pictures": pictures,
             "plots": [plot for plot in plots if plot not in pictures.values()],
             "differences": self._differences,
@@ -268,7 +254,6 @@ class Report:
             "verdicts": verdicts(comparison) if comparison else [],
             "published": compare_with_published(every) if paper else [],
             "commands": [*command_files(self.runs)] if read else [],
-            "benchmarks": benchmarks if read else {},
             "titles": benchmarks,
             "numbers": {name: [*numbers(self.runs, name)] for name in benchmarks} if read else {},
             "origins": {name: origins(self.runs, name) for name in benchmarks} if read else {},
@@ -297,16 +282,14 @@ def write_report(runs: Sequence[Run], path: Path, documents: int | None = PER_TA
     return path
 
 
-def render_summary(numbers: Sequence[Headline], compared: str = "", command: str = "", parts: str = "") -> str:
+def render_summary(
+    columns: Sequence[Column], models: Sequence[str], compared: str = "", command: str = "", parts: str = ""
+) -> str:
     """The summary of headlines, with what is `compared` and `parts` as Markdown, and the command that made the runs."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    models = [*dict.fromkeys(row.model for row in numbers)]
-    rows: dict[tuple[str, str], dict[str, Headline]] = {}
-    for row in numbers:
-        rows.setdefault((row.family, row.metric), {})[row.model] = row
-    cells = [by_model[model] for by_model in rows.values() for model in models if model in by_model]
-    notes = dict.fromkeys(doubt.text for cell in cells for doubt in cell.doubts)
+    cells = [column.cells[run] for column in columns for run in sorted(column.cells)]
+    notes = dict.fromkeys(doubt.text for cell in cells for doubt in cell.reasons)
     environment = Environment(  # noqa: S701 - of Markdown, with an escaper of its own
         loader=PackageLoader("lm_eval_tasks.results.report.page"),
         undefined=StrictUndefined,
@@ -314,11 +297,11 @@ def render_summary(numbers: Sequence[Headline], compared: str = "", command: str
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["escaped"] = escaped_markdown
+    environment.filters |= {"escaped": escaped_markdown, "with_bounds": with_bounds}
     text: str = environment.get_template("summary.md.jinja").render(
+        title="Grounded generation" if not cells or any(c.family and c.family.question for c in cells) else "Results",
         models=models,
-        rows=[*rows.values()],
-        headlines=numbers,
+        columns=columns,
         notes={text: number for number, text in enumerate(notes, 1)},
         arrows=ARROWS,
         undefined=UNDEFINED_TEXT,

@@ -1,121 +1,25 @@
-"""Headlines: the most important numbers of each model and family, each with doubts and a sentence that explains it.
-
-A family is the same task in several languages, such as ``nomiracl_de`` and ``nomiracl_fr``; or a group.
-"""
+"""Headlines: the most important numbers of each run and family, each with doubts and a sentence that explains it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import FEW, is_measurable, small_n, without_point
+from custom_metrics.statistics.figures import FEW, Figure, is_measurable
 from detector_plugin.detector import RAG
 from lm_eval_tasks.data.provenance import mapping
-from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.detection.marked import METRIC as MARKED
-from lm_eval_tasks.results.board import Cell, reported_figure
+from lm_eval_tasks.results.board import Cell, Column, Doubt, Family, families
 from lm_eval_tasks.results.doubts import READINGS, Findings, doubts_about_answers, signs_of
-from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of, with_bounds
+from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
-from lm_eval_tasks.runs import Run, TaskRun, labels
-from lm_eval_tasks.runs.other_tasks import WHY_NO_MEAN
-
-MANY = 3
-"""Models from which on a report shows them all on one axis, and pairs of them as matrices."""
-
-MEAN = "mean"
-"""The key, in place of a language, of the mean over a model's languages."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """The tasks of a run that differ only in language, or those of a group."""
-
-    name: str  # of their group, such as ``nomiracl_role``; of the task itself if it has no language
-    tasks: Mapping[str, TaskRun]  # by language, in the order of the run; ``""`` for a task without one; others by name
-    languages: int = 0  # number of languages of its group; 0 where no group of ours has this name
-    results: Mapping[str, Any] = field(default_factory=dict)  # of a complete group: ``metric,filter`` to value
-
-    @property
-    def any_task(self) -> TaskRun:
-        """One of its tasks, for what they share: metrics and filters."""
-        return next(iter(self.tasks.values()))
-
-    @property
-    def parts(self) -> str:
-        """What its tasks are, in the plural."""
-        named = any(self.tasks) and not self.any_task.language
-        return "tasks" if named or self.any_task.table is None else "languages"
-
-    @property
-    def filter(self) -> str:
-        """The filter whose readings of the answers count."""
-        return self.any_task.headline_filter
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every language of its group is in the run."""
-        return 0 < self.languages <= len(self.tasks)
-
-    def figures(self, metric: str) -> dict[str, Figure]:
-        """The figures of a metric by language; undefined where no document is in the denominator."""
-        return {language: task.figure(metric, self.filter) for language, task in self.tasks.items()}
-
-    def mean(self, metric: str) -> Figure:
-        """The mean of a metric over the languages, as the board has it; for a single task, its figure."""
-        return reported_figure([*self.tasks.values()], metric, self.filter, self.results)
-
-    def why_no_mean(self, metric: str) -> str:
-        """The first reason why a metric of another task is no mean of its documents' values; empty where there is none."""
-        by_metric = (task.figures.get(self.filter, {}) for task in self.tasks.values())
-        return next((str(why) for each in by_metric if (why := each.get(metric, {}).get(WHY_NO_MEAN))), "")
-
-    def drawable(self, metric: str) -> dict[str, Figure]:
-        """Figures to draw: by language, sorted, and last their mean (:data:`MEAN`). What is not measurable has no value."""
-        figures = dict(sorted(self.figures(metric).items()))
-        if len(figures) > 1:
-            figures[MEAN] = self.mean(metric)
-        unit = self.any_task.metric(metric).unit
-        return {language: without_point(figure, unit) for language, figure in figures.items()}
-
-
-def families(run: Run) -> list[Family]:
-    """The families of a run, in the order of its tasks.
-
-    If the run has a complete group of ours, the family is exactly that group, so that its mean is the group's number. A
-    further language of the same benchmark (``mfava_fa`` beside the group ``mfava``) is then a family of its own.
-    """
-    by_name: dict[str, dict[str, TaskRun]] = {}
-    for task in run.tasks.values():
-        by_name.setdefault(task.family, {})[task.part] = task
-    listed: list[Family] = []
-    for name, tasks in by_name.items():
-        members = {*{**run.groups, **catalogue.groups(run.tasks)}.get(name, ())}
-        is_whole = bool(members) and members <= {task.task for task in tasks.values()}
-        outside = {language: task for language, task in tasks.items() if is_whole and task.task not in members}
-        inside = {language: task for language, task in tasks.items() if language not in outside}
-        results = run.group_results.get(name, {}) if is_whole else {}
-        listed.append(Family(name, inside, len(members), results))
-        listed += [Family(task.task, {language: task}) for language, task in outside.items()]
-    return listed
-
-
-def title_of(task: TaskRun) -> str:
-    """The name of a task's benchmark, as in its paper; of a task that is in no table, its group's or its own."""
-    return (task.table.title if task.table else "") or task.benchmark or task.task
-
-
-# ----------------------------------------------------------------------------------------------------------- headlines
-
+from lm_eval_tasks.runs import Run, TaskRun
 
 _NAMED = 5  # languages of a mean
 _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
@@ -128,91 +32,35 @@ _SHORT = 40  # characters of a detail that is shown for each language
 _WORDS = 10**9  # assumed size of a calibration, of which only the rates are known
 
 
-class Doubt(NamedTuple):
-    """A reason to trust a number less: ``not_comparable``, ``few``, ``unbounded``, ``undefined``, ``calibration``,
-    ``clipped``, ``unlike``, ``invalid``, ``abstains``, ``readings``, ``alike``, ``cut`` or ``broken``."""
-
-    kind: str
-    text: str  # without a full stop
+def title_of(task: TaskRun) -> str:
+    """The name of a task's benchmark, as in its paper; of a task that is in no table, its group's or its own."""
+    return (task.table.title if task.table else "") or task.benchmark or task.task
 
 
-@dataclass(frozen=True)
-class Headline:
-    """A number on a report's first screen. Means over languages have bounds of :mod:`custom_metrics.statistics.strata`."""
-
-    model: str  # label of the run
-    benchmark: str  # the title of its table
-    family: str  # name of the task, or of its family: ``nomiracl``, ``clapnq_gold``
-    question: str  # that the family answers; empty where it has none
-    measured: Metric
-    filter: str
-    figure: Figure  # undefined where no document is in the denominator
-    explanation: str  # a sentence that explains the number
-    doubts: tuple[Doubt, ...] = ()
-    languages: Mapping[str, Figure] = field(default_factory=dict)  # if the number is a mean over them; else empty
-    parts: str = "languages"  # what the mean is over; of groups of other benchmarks ``tasks``
-    is_whole: bool = False  # whether the mean is over every language of its group
-    is_alike: bool = False  # whether the run answers all questions alike in every language, and so is never better
-
-    @property
-    def metric(self) -> str:
-        return self.measured.name
-
-    @property
-    def cell(self) -> Cell:
-        """The number as a cell of the board, without a rank."""
-        return Cell.of(self.figure, self.measured, self.is_alike)
-
-    @property
-    def is_measurable(self) -> bool:
-        """Whether the number may be shown (:mod:`custom_metrics.statistics.units`)."""
-        return self.cell.is_measurable
-
-    @property
-    def value(self) -> str:
-        """The number; if it is not measurable, a note with its bounds."""
-        unknown = not_measurable(self.figure, self.measured.unit, self.measured.needs)
-        return unknown or as_text(self.figure.value, self.measured.unit)
-
-    @property
-    def bounds(self) -> str:
-        """The bounds to show beside the value; empty where there are none, or the value has them. With the number of
-        documents, if these are few."""
-        shown = bounds(self.figure, self.measured.unit) if self.is_measurable else ""
-        return ", ".join(filter(None, (shown, small_n(self.figure))))
-
-    @property
-    def text(self) -> str:
-        """The number with its bounds, or that it is not measurable."""
-        return with_bounds(self.figure, self.measured.unit)
-
-
-def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_language: bool = False) -> list[Headline]:
-    """The headlines of runs, ordered by family and metric, so that models are next to each other; with `by_language`, those
-    of each language by itself. `read_answers` is used to find signs of a broken run."""
-    labelled = [(name, family) for run, name in zip(runs, labels(runs), strict=True) for family in families(run)]
-    if by_language:
-        tasks = [
-            (name, task) for name, family in labelled for task in family.tasks.values() if task.table and task.part
-        ]
-        labelled = [(name, Family(task.task, {task.part: task})) for name, task in tasks]
-    unmarked = {family.name for _, family in labelled if math.isnan(family.mean(MARKED).value)}
+def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_part: bool = False) -> list[Column]:
+    """The headlines of runs as columns of the board, without ranks: of each family and metric; with `by_part`, of each of
+    its languages or tasks by itself. `read_answers` is used to find signs of a broken run."""
+    listed = [(number, family) for number, run in enumerate(runs) for family in families(run)]
+    if by_part:
+        parts = [(n, task) for n, family in listed for task in family.tasks.values() if task.table and task.part]
+        listed = [(number, Family(task.task, {task.part: task})) for number, task in parts]
+    unmarked = {family.name for _, family in listed if math.isnan(family.mean(MARKED).value)}
     compared = unmarked if len(runs) > 1 else set()
-    listed = [
-        row
-        for name, family in labelled
-        for row in headlines_of_family(name, family, read_answers, family.name in compared)
-    ]
-    order = [*dict.fromkeys(row.family for row in listed)]
-    metrics = [*dict.fromkeys((row.family, row.metric) for row in listed)]
-    return sorted(listed, key=lambda row: (order.index(row.family), metrics.index((row.family, row.metric))))
+    columns: dict[str, dict[str, tuple[Column, dict[int, Cell]]]] = {}
+    for number, family in listed:
+        of_family = columns.setdefault(family.name, {})
+        for metric, cell in _cells_of(family, read_answers, family.name in compared):
+            if metric.name not in of_family:
+                cells: dict[int, Cell] = {}
+                title = title_of(family.any_task)
+                of_family[metric.name] = Column(family.name, metric, family.filter, cells, benchmark=title), cells
+            of_family[metric.name][1][number] = cell
+    return [column for of_family in columns.values() for column, _ in of_family.values()]
 
 
-def headlines_of_family(
-    model: str, family: Family, read_answers: ReadAnswers = read_task, compared: bool = False
-) -> list[Headline]:
-    """The headlines of a family of tasks; `read_answers` as of :func:`headlines`. A model that is `compared` with others
-    also has what its detector flags, where only marks could measure more."""
+def _cells_of(family: Family, read_answers: ReadAnswers, compared: bool) -> Iterator[tuple[Metric, Cell]]:
+    """The headlines of a run's family of tasks, by metric. A run that is `compared` with others also has what its detector
+    flags, where only marks could measure more."""
     broken = {
         language: signs_of(task, read_answers(task) if task.samples else None)
         for language, task in family.tasks.items()
@@ -221,27 +69,16 @@ def headlines_of_family(
         any(kind == "alike" for kind, *_ in doubts_about_answers(task, family.filter, broken[language]))
         for language, task in family.tasks.items()
     )
-    table, listed = family.any_task.table, []
     for metric in _metrics_of(family, compared):
-        figures, mean = family.figures(metric.name), family.mean(metric.name)
-        listed.append(
-            Headline(
-                model=model,
-                benchmark=title_of(family.any_task),
-                family=family.name,
-                question=table.question(family.name) if table else "",
-                measured=metric,
-                filter=family.filter,
-                figure=mean,
+        mean = family.mean(metric.name)
+        yield (
+            metric,
+            Cell.of(mean, metric, is_alike)._replace(
+                family=family,
                 explanation=_sentence(family, metric, mean),
-                doubts=doubts_of(family, metric, mean, broken),
-                languages=figures if len(figures) > 1 else {},
-                parts=family.parts,
-                is_whole=family.is_whole,
-                is_alike=is_alike,
-            )
+                reasons=doubts_of(family, metric, mean, broken),
+            ),
         )
-    return listed
 
 
 def _metrics_of(family: Family, compared: bool) -> list[Metric]:

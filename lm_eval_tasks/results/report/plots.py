@@ -7,15 +7,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from custom_metrics.statistics.figures import UNDEFINED, Figure
-from custom_metrics.statistics.units import NOT_MEASURABLE
+from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import MEAN, Family, families
 from lm_eval_tasks.results.formats import short_names
 from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point, Row
-from lm_eval_tasks.results.report.headlines import MANY, MEAN, Family, families
 from lm_eval_tasks.runs import Run, labels
+
+MANY = 3
+"""Models from which on a plot shows their means alone."""
 
 _LIMITS = {"share": (0.0, 1.0), "score": (0.0, 1.0), "correlation": (-1.0, 1.0), "rating": (1.0, 4.0)}
 _NAMED = 6  # points in a caption

@@ -13,16 +13,20 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable, small_n
 from custom_metrics.statistics.intervals import SIGNIFICANCE
-from custom_metrics.statistics.units import NOT_MEASURABLE, is_measurable, small_n
 from lm_eval_tasks.definition.catalogue import language_name
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.formats import (
     UNDEFINED_TEXT,
     as_text,
     bounds,
+    interval,
     not_measurable,
     p_value,
     points,
@@ -31,6 +35,7 @@ from lm_eval_tasks.results.formats import (
 )
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
+from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
 from lm_eval_tasks.results.report.readers import KINDS
 
 __all__ = ["cleaned", "direction", "environment_of", "language_tag", "render"]
@@ -41,32 +46,58 @@ _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 _FILTERS = (
-    *(as_text, bounds, is_measurable, language_name, not_measurable, p_value, points, range_of_points, small_n),
+    *(
+        as_text,
+        bounds,
+        interval,
+        is_measurable,
+        language_name,
+        not_measurable,
+        p_value,
+        points,
+        range_of_points,
+        small_n,
+    ),
     with_bounds,
 )
 
 
 def render(page: Mapping[str, Any]) -> str:
     """The HTML of a page, from the variables of its templates."""
+    numbers = {label: number for number, label in enumerate(page["short"])}
+    html: str = _environment().get_template("page.html.jinja").render(page=page, numbers=numbers)
+    return html
+
+
+@cache
+def _environment() -> Any:
+    """The environment of pages: a folder has many, and compiling the templates takes longer than filling them."""
+    from jinja2 import pass_context
+
     environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
-    short: Mapping[str, str] = page["short"]
-    numbers_of = {label: number for number, label in enumerate(short)}
     environment.filters |= {
         "language_tag": language_tag,
         "direction": direction,
-        "short": lambda label: short.get(label, label),
-        "number": numbers_of.__getitem__,
+        "short": pass_context(lambda context, label: context["page"]["short"].get(label, label)),
+        "number": pass_context(lambda context, label: context["numbers"][label]),
         "colour": lambda look: look_of(look)[0],
         "marker": lambda look: look_of(look)[1],
         "ticks": ticks,
         "cell": _cell,
+        "value": _value,
+        "drawn": drawn,
+        "end_of_scale": end_of_scale,
+        "grid": grid,
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    environment.globals |= {"NOT_MEASURABLE": NOT_MEASURABLE}
-    html: str = environment.get_template("page.html.jinja").render(
-        page=page, kinds=KINDS, examples_of=examples, significance=SIGNIFICANCE, markers=[*MARKERS.values()]
-    )
-    return html
+    environment.globals |= {
+        "NOT_MEASURABLE": NOT_MEASURABLE,
+        "kinds": KINDS,
+        "examples_of": examples,
+        "significance": SIGNIFICANCE,
+        "markers": [*MARKERS.values()],
+    }
+    return environment
 
 
 def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:
@@ -95,6 +126,11 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
         "policy": f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'",
     }
     return environment
+
+
+def _value(cell: Cell, metric: Metric) -> str:
+    """The number of a cell; if it is not measurable, a note with its bounds."""
+    return not_measurable(cell.figure, metric.unit, metric.needs) or as_text(cell.figure.value, metric.unit)
 
 
 def _cell(value: Any, column: str, shares: Collection[str]) -> str:

@@ -190,6 +190,7 @@
   }
 
   for (const table of all("table.sortable")) {
+    if (table.tBodies[0].rows.length < 2) continue;
     all("th", table.tHead).forEach((heading, column) => {
       if (heading.className === "drawn") return;
       const button = document.createElement("button");

@@ -1,5 +1,5 @@
-"""What a page says of models: their numbers by family and metric, with the doubts that many of them share; and every
-number, with what it was measured on.
+"""What a page says of models: the columns of a family, with the doubts that many of its numbers share; and every number,
+with what it was measured on.
 
 Each family and language has an :class:`Overview`: all models on one axis, the best model, the models that show no
 difference to it, and the best model by what a made-up answer costs.
@@ -10,21 +10,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from types import MappingProxyType
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
-from custom_metrics.statistics.units import without_point
+from custom_metrics.statistics.figures import Figure, without_point
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Column, Costs, place_of
+from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt, place_of
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
+from lm_eval_tasks.results.formats import ranges
 from lm_eval_tasks.results.report.drawing import on_axis
-from lm_eval_tasks.results.report.headlines import Doubt, Headline
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
 
@@ -36,44 +34,19 @@ _MORE = 2  # metrics of an overview beside the first: what it is traded against,
 _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
-class MetricSummary(NamedTuple):
-    """The headlines of all models for a metric of a family, without the doubts that are shown elsewhere."""
-
-    headlines: list[Headline]
-    is_tight: bool = False  # whether the scale of shares ends at the next ten percent, not at 100 %
-
-    @property
-    def measured(self) -> Metric:
-        """The metric, as the table of its benchmark describes it."""
-        return self.headlines[0].measured
-
-    @property
-    def top(self) -> float:
-        """The end of the scale: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest bound.
-        A tight one ends at the next tenth."""
-        values = (value for headline in self.headlines for value in (headline.figure.value, headline.figure.high))
-        largest = max((value for value in values if not math.isnan(value)), default=1.0)
-        if self.is_tight and self.measured.unit in ("share", "score"):
-            return math.ceil(10 * largest) / 10 or 1.0
-        return max(largest, _SCALES.get(self.measured.unit, 1.0))
-
-    def drawn(self, look: int, headline: Headline) -> list[tuple[int, float, float | None, float]]:
-        """What is drawn of a number in a model's look, as in :meth:`lm_eval_tasks.results.report.drawing.Panel.drawn`."""
-        places = on_axis(without_point(headline.figure, self.measured.unit), 0.0, self.top)
-        return [(look, *places)] if places else []
-
-
 class Row(NamedTuple):
-    """A model: its numbers, ``None`` where it lacks one; its rank, ``None`` where it has none; and doubts, in short."""
+    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; doubts, in short; and the rows
+    of a table of three models and more, from 1, that it is significantly better than: ``2, 4–11``."""
 
     model: str
-    headlines: tuple[Headline | None, ...]
+    cells: tuple[Cell | None, ...]
     rank: int | None
     doubts: str
+    better_than: str = ""
 
 
 class Overview(NamedTuple):
-    """The models of a family of tasks, or of one of its languages. The first metric of `shown` sorts them: the balanced
+    """The models of a family of tasks, or of one of its languages. The first column of `shown` sorts them: the balanced
     error, if there is one. What is traded against each other follows, and another headline."""
 
     family: str
@@ -81,13 +54,14 @@ class Overview(NamedTuple):
     benchmark: str  # its title
     question: str  # that it answers
     doubts: list[Doubt]  # about all of its numbers
-    metrics: list[MetricSummary]  # the best model of each first
-    shown: list[MetricSummary]
+    columns: list[Column]
+    shown: list[Column]
     rows: list[Row]
     best: Row | None  # the first row, if it was compared with others
     equals: list[str]  # models that show no difference to it
     costs: Costs | None
     verdict: Verdict | None  # the same as everywhere
+    members: Mapping[str, str]  # language, or name of a task, to task
     languages: Mapping[str, Overview] = {}  # of a family of several, by code; or its tasks, by name
     parts: str = ""  # what these are
     group: int = 0  # the number of the group of models, which were asked the same: those of the first are the full runs
@@ -95,144 +69,188 @@ class Overview(NamedTuple):
     elsewhere: int = 0  # number of models in further groups
 
     @property
+    def by_name(self) -> dict[str, Overview]:
+        """The languages or tasks by their names, after their mean."""
+        return {MEAN.title(): self, **{language_name(code): each for code, each in self.languages.items()}}
+
+    @property
     def main_doubts(self) -> list[Doubt]:
         """One doubt of each kind, for the first screen."""
         return [*{doubt.kind: doubt for doubt in reversed(self.doubts)}.values()][::-1]
 
 
-def common_doubts(listed: Sequence[Headline]) -> list[Doubt]:
-    """The doubts that all of several numbers share; none for a single number, which has them beside it."""
-    if len(listed) < 2:
-        return []
-    return [doubt for doubt in listed[0].doubts if all(doubt in headline.doubts for headline in listed)]
+def end_of_scale(column: Column, is_tight: bool = False) -> float:
+    """Where the drawn scale of a column ends: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest
+    bound. A tight one of shares ends at the next tenth."""
+    values = (value for cell in column.cells.values() for value in (cell.figure.value, cell.figure.high))
+    largest = max((value for value in values if not math.isnan(value)), default=1.0)
+    if is_tight and column.metric.unit in ("share", "score"):
+        return math.ceil(10 * largest) / 10 or 1.0
+    return max(largest, _SCALES.get(column.metric.unit, 1.0))
+
+
+def drawn(cell: Cell, column: Column, look: int, end: float) -> list[tuple[int, float, float | None, float]]:
+    """What is drawn of a cell in a model's look, as in :meth:`lm_eval_tasks.results.report.drawing.Panel.drawn`."""
+    places = on_axis(without_point(cell.figure, column.metric.unit), 0.0, end)
+    return [(look, *places)] if places else []
+
+
+def common_doubts(columns: Iterable[Column]) -> list[Doubt]:
+    """The doubts that all numbers of columns share; none for a single number, which has them beside it."""
+    first, *others = [cell.reasons for column in columns for cell in column.cells.values()] or [()]
+    return [doubt for doubt in first if all(doubt in of_cell for of_cell in others)] if others else []
 
 
 def overviews(
-    families: Sequence[Headline],
-    languages: Sequence[Headline],
-    tasks: Mapping[str, Mapping[str, str]],
-    comparison: Comparison | None,
+    columns: Sequence[Column], of_parts: Sequence[Column], models: Sequence[str], comparison: Comparison | None
 ) -> Iterator[Overview]:
-    """The overviews of families, from the headlines of families and of their tasks, in their order; those of models that
-    were asked something else come last. `tasks` maps family to language to task."""
-    by_task = {task: [*rows] for task, rows in groupby(languages, key=lambda row: row.family)}
-    of_every, later = (common_doubts(families), common_doubts(languages)), []
-    for family, of_family in groupby(families, key=lambda row: row.family):
-        members = tasks[family]
-        compared = family if len(members) > 1 else next(iter(members.values()))
+    """The overviews of families, from the columns of families and of their languages or tasks, in their order; those of
+    models that were asked something else come last."""
+    by_task = {task: [*of_task] for task, of_task in groupby(of_parts, key=lambda column: column.name)}
+    of_every, later = (common_doubts(columns), common_doubts(of_parts)), []
+    for of_family in ([*group] for _, group in groupby(columns, key=lambda column: column.name)):
+        in_runs = {run: cell.family for column in of_family for run, cell in column.cells.items() if cell.family}
+        members = {part: task.task for run in sorted(in_runs) for part, task in in_runs[run].tasks.items()}
         ordered = sorted(members.items(), key=lambda member: language_name(member[0])) if len(members) > 1 else ()
-        groups: dict[tuple[int, str], list[Headline]] = {}
-        for row in of_family:
-            group = comparison.group_of(row.model, members.values()) if comparison else (0, "")
-            groups.setdefault((group[0], group[1] if group[0] else ""), []).append(row)
-        for (number, why), rows in sorted(groups.items(), key=lambda group: group[0][0]):
-            models = {row.model for row in rows}
+        groups: dict[tuple[int, str], set[int]] = {}
+        for run in sorted(in_runs):
+            number, why = comparison.group_of(run, members.values()) if comparison else (0, "")
+            groups.setdefault((number, why if number else ""), set()).add(run)
+        for (number, why), runs in sorted(groups.items(), key=lambda group: group[0][0]):
             compares = comparison and comparison.of_group(number)
             inner = {
-                code: _overview(own, of_every[1], task, compares)
+                code: _overview(own, of_every[1], {code: task}, models, compares)
                 for code, task in ordered
-                if (own := [row for row in by_task.get(task, ()) if row.model in models])
+                if (own := _only(by_task.get(task, ()), runs))
             }
-            overview = _overview(rows, of_every[0], compared, compares, members)._replace(
-                languages=inner, parts=rows[0].parts, group=number, apart=why
-            )
+            overview = _overview(_only(of_family, runs), of_every[0], members, models, compares)
+            overview = overview._replace(languages=inner, group=number, apart=why)
             if number:
                 later.append(overview)
             else:
-                others = [row.model for (other, _), rows in groups.items() if other for row in rows]
-                yield overview._replace(elsewhere=len({*others}))
+                yield overview._replace(elsewhere=len(in_runs) - len(runs))
     yield from later
 
 
-def column_of(metric: MetricSummary, compared: str, comparison: Comparison, tasks: Mapping[str, str]) -> Column | None:
-    """The column of a group or task. A group without one whose numbers are all of one task, such as the language with
-    people's marks, has that task's; `tasks` are the group's, by language."""
-    column = comparison.column(metric.measured.name, compared)
-    by_language = (each.languages.items() for each in metric.headlines)
-    defined = {code for figures in by_language for code, figure in figures if not math.isnan(figure.value)}
-    if column is None and len(defined) == 1:
-        return comparison.column(metric.measured.name, tasks.get(defined.pop(), ""))
-    return column
+def _only(columns: Iterable[Column], runs: Collection[int]) -> list[Column]:
+    """The columns with the cells of some runs; without those that have none."""
+    of_runs = [replace(each, cells={run: cell for run, cell in each.cells.items() if run in runs}) for each in columns]
+    return [column for column in of_runs if column.cells]
+
+
+def _of_comparison(
+    column: Column, compared: str, comparison: Comparison | None, members: Mapping[str, str]
+) -> Column | None:
+    """The column of a comparison for that of a group or task. A group without one whose numbers are all of one task, such
+    as the language with people's marks, has that task's."""
+    own = comparison.column(column.metric.name, compared) if comparison else None
+    if comparison and own is None and len(members) > 1:
+        figures = (cell.family.figures(column.metric.name) for cell in column.cells.values() if cell.family)
+        defined = {part for by_part in figures for part, figure in by_part.items() if not math.isnan(figure.value)}
+        return comparison.column(column.metric.name, members[defined.pop()]) if len(defined) == 1 else None
+    return own
+
+
+def _compared(column: Column, own: Column | None, without: Collection[Doubt]) -> Column:
+    """A column with the differences, ranks and doubts of its `own` one in a comparison, and `without` some doubts."""
+    cells = {}
+    for run, cell in column.cells.items():
+        known, reasons = (
+            own.cells.get(run, cell) if own else cell,
+            (each for each in cell.reasons if each not in without),
+        )
+        cells[run] = cell._replace(rank=known.rank, doubts=known.doubts, reasons=tuple(reasons))
+    return replace(own or column, name=column.name, benchmark=column.benchmark, metric=column.metric, cells=cells)
 
 
 def _overview(
-    numbers: Sequence[Headline],
+    columns: Sequence[Column],
     everywhere: Sequence[Doubt],
-    compared: str,
+    members: Mapping[str, str],
+    models: Sequence[str],
     comparison: Comparison | None,
-    tasks: Mapping[str, str] = MappingProxyType({}),
 ) -> Overview:
-    """The overview of a family's headlines, with the column of the group or task that is `compared`. The doubts of a model
-    are those that not all numbers of the page or of the family share. `tasks` are the family's, by language."""
-    common = [doubt for doubt in common_doubts(numbers) if doubt not in everywhere]
-    shared = {*everywhere, *common}
-    own = [replace(row, doubts=tuple(doubt for doubt in row.doubts if doubt not in shared)) for row in numbers]
-    metrics = [MetricSummary([*group]) for _, group in groupby(own, key=lambda row: row.metric)]
+    """The overview of a family's columns. The doubts of a model are those that not all numbers of the page or of the family
+    share. `members` are the family's tasks, by language."""
+    name, family = columns[0].name, next(cell.family for cell in columns[0].cells.values() if cell.family)
+    compared = name if len(members) > 1 else next(iter(members.values()))
+    common = [doubt for doubt in common_doubts(columns) if doubt not in everywhere]
+    of_comparison = (_of_comparison(each, compared, comparison, members) for each in columns)
+    own = [_compared(*pair, {*everywhere, *common}) for pair in zip(columns, of_comparison, strict=True)]
     verdict = verdict_on(comparison, compared) if comparison else None
-    shown = [*_shown(metrics, verdict.leading.metric if verdict else "")]
-    names: Sequence[str] = comparison.models if comparison else ()
-    column = column_of(shown[0], compared, comparison, tasks) if comparison else None
-    by_rank = {names[run]: rank for run, rank in column.ranks.items()} if column else {}
-    doubted = {names[run] for run, cell in column.cells.items() if cell.doubts and cell.rank == 1} if column else set()
-    in_order = [headline.model for headline in _sorted(shown[0], by_rank, doubted)]
-    by_metric = [{headline.model: headline for headline in metric.headlines} for metric in shown]
-    most, rows = max(len(headline.languages) for headline in shown[0].headlines), []
-    for model in dict.fromkeys([*in_order, *(each.model for each in own)]):
-        headlines = tuple(of_metric.get(model) for of_metric in by_metric)
-        number = len(headlines[0].languages) if headlines[0] else most
-        partly = f"mean over {number or 1} of {most} {numbers[0].parts}" if number < most else ""
-        text = "; ".join(filter(None, (partly, *_severe(headlines[0]))))
-        rows.append(Row(model, headlines, None if model in doubted else by_rank.get(model), text))
-    first = names.index(rows[0].model) if rows[0].rank else None
-    beaten, equals = ([], []) if column is None or first is None else (column.beaten_by(first), column.equals(first))
+    shown = _shown(own, verdict.leading.metric if verdict else "")
+    rows = _rows(shown, own, models)
+    first = models.index(rows[0].model) if rows[0].rank else -1
+    equals = shown[0].equals(first)
     return Overview(
-        numbers[0].family,
+        name,
         compared,
-        numbers[0].benchmark,
-        numbers[0].question,
+        columns[0].benchmark,
+        family.question,
         common,
-        [MetricSummary(_sorted(metric, {})) for metric in metrics],
+        own,
         shown,
         rows,
-        best=rows[0] if beaten or equals else None,
-        equals=[names[run] for run in equals],
+        best=rows[0] if equals or shown[0].beaten_by(first) else None,
+        equals=[models[run] for run in equals],
         costs=comparison.costs.get(compared) if comparison else None,
         verdict=verdict,
+        members=members,
+        parts=family.parts,
     )
 
 
-def _severe(headline: Headline | None) -> Iterator[str]:
+def _rows(shown: Sequence[Column], columns: Sequence[Column], models: Sequence[str]) -> list[Row]:
+    """A row for each model, in the order of the first column. Of several first ranks, a run with doubts stands last, and
+    has none: to share it is no distinction."""
+    first = shown[0]
+    doubted = {run for run, cell in first.cells.items() if cell.doubts and cell.rank == 1}
+
+    def place(run: int) -> tuple[Any, ...]:
+        of_cell = place_of(first.cells[run], bool(first.metric.higher_is_better))
+        return *of_cell[:2], run in doubted, *of_cell[2:]
+
+    parts = {run: cell.family for run, cell in first.cells.items() if cell.family}
+    most = max(len(family.tasks) for family in parts.values())
+    ordered = [*dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)])]
+    at = {run: number for number, run in enumerate(ordered, 1)}
+    rows = []
+    for run in ordered:
+        cell, number = first.cells.get(run), len(parts[run].tasks) if run in parts else most
+        partly = f"mean over {number} of {most} {parts[run].parts}" if number < most else ""
+        rank = cell.rank if cell and run not in doubted else None
+        doubts = "; ".join(filter(None, (partly, *_severe(cell.reasons if cell else ()))))
+        beaten = sorted(at[worse] for worse in first.beaten_by(run)) if cell and cell.rank and len(at) > 2 else ()
+        cells = tuple(column.cells.get(run) for column in shown)
+        rows.append(Row(models[run], cells, rank, doubts, ranges(beaten, "\N{EN DASH}")))
+    return rows
+
+
+def grid(tables: Iterable[Overview]) -> dict[str, list[Row | None]]:
+    """The row of each model in several tables, in the order of the first table."""
+    by_model = [{row.model: row for row in each.rows} for each in tables]
+    return {model: [of_table.get(model) for of_table in by_model] for model in dict.fromkeys(chain(*by_model))}
+
+
+def _severe(reasons: Sequence[Doubt]) -> Iterator[str]:
     """The severe doubts about a number, all about its answers among them, without details except the number of languages
     concerned."""
-    for kind in _SEVERE:
-        for text in (doubt.text for doubt in headline.doubts if doubt.kind == kind) if headline else ():
-            where = _WHERE.search(text)
-            yield text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
+    for text in (doubt.text for kind in _SEVERE for doubt in reasons if doubt.kind == kind):
+        where = _WHERE.search(text)
+        yield text.partition(" (")[0].partition(":")[0] + (f" ({where[0]})" if where else "")
 
 
-def _sorted(metric: MetricSummary, by_rank: Mapping[str, int], last: Collection[str] = ()) -> list[Headline]:
-    """The headlines of a metric, the best model first; some of a rank `last`: to share the first one is no distinction of a
-    run with doubts."""
-    higher_is_better = bool(metric.measured.higher_is_better)
+def _shown(columns: Sequence[Column], decides: str) -> list[Column]:
+    """The most prominent column that is defined for a model; that which `decides` between two, or is traded against it."""
 
-    def order(headline: Headline) -> tuple[Any, ...]:
-        place = place_of(headline.cell._replace(rank=by_rank.get(headline.model)), higher_is_better)
-        return *place[:2], headline.model in last, *place[2:]
+    def order(column: Column) -> tuple[bool, int]:
+        return any(not math.isnan(cell.value) for cell in column.cells.values()), column.metric.prominence
 
-    return sorted(metric.headlines, key=order)
-
-
-def _shown(metrics: Sequence[MetricSummary], decides: str) -> Iterator[MetricSummary]:
-    """The most prominent metric that is defined for a model; that which `decides` between two, or is traded against it."""
-
-    def order(metric: MetricSummary) -> tuple[bool, int]:
-        return any(not math.isnan(each.figure.value) for each in metric.headlines), metric.measured.prominence
-
-    first = max(metrics, key=order)
-    yield first._replace(is_tight=True)
-    traded = (*first.measured.balances, first.measured.traded_against)
-    more = [each for each in metrics if each.measured.headline and each.measured.better and each != first]
-    yield from sorted(more, key=lambda each: (each.measured.name != decides, each.measured.name not in traded))[:_MORE]
+    first = max(columns, key=order)
+    traded = (*first.metric.balances, first.metric.traded_against)
+    more = [each for each in columns if each.metric.headline and each.metric.better and each is not first]
+    more.sort(key=lambda each: (each.metric.name != decides, each.metric.name not in traded))
+    return [first, *more[:_MORE]]
 
 
 # ---------------------------------------------------------------------------------------------------------- every number

@@ -3,18 +3,24 @@
 ``lm_eval --predict_only --log_samples`` writes samples files; :func:`score` runs the same harness tasks over their
 documents and answers, so the numbers are those of a run in one step.
 
-Several processes can each tag a part. Each stores its spans in a file of its own
+Several processes of a launch can each tag a part. Each stores its spans in a file of its own
 (:class:`detector_plugin.span_store.StoredDetector`). The process that scores afterwards reads them all.
+
+Rates by people's labels are added to finished results. No answer is read anew, so neither documents nor a detector are
+needed.
 """
 
 from __future__ import annotations
 
-import functools
+import json
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
@@ -22,18 +28,20 @@ from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.data.atomic import locked_folder, move_whole
-from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored
-from lm_eval_tasks.data.samples import read_samples, samples_files
+from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_json
+from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition.metadata import pairs
 from lm_eval_tasks.detection import marked
-from lm_eval_tasks.detection.marked import MarksOfTask
-from lm_eval_tasks.models.answering import DocumentAnswerer
+from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask, log_kappa
+from lm_eval_tasks.detection.marked_labels import KINDS
+from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
+from lm_eval_tasks.results.formats import with_bounds
 from lm_eval_tasks.results.marks.draw import TaskAnswers
-from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
-from lm_eval_tasks.results.score.labels import score_labels
-from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.results.marks.lines import Mark, join, join_labels, read_marks
+from lm_eval_tasks.runs import TaskRun, read_runs
+from lm_eval_tasks.runs.answers import key_of
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
 __all__ = ["Work", "score", "tag_part"]
@@ -50,14 +58,13 @@ def score(
     calibration: str | None = None,
     calibration_annotations: str | None = None,
     output: Path | None = None,
-    workers: int = 1,
     marks: Sequence[Path] = (),
     complete_to: int | None = None,
 ) -> list[Path]:
     """Tag and score the answers of earlier runs.
 
-    Several processes can share the tagging: `workers` of them, or those that ``accelerate launch`` or ``torchrun`` started.
-    One of them scores, so the numbers are those of one process.
+    Processes that ``accelerate launch`` or ``torchrun`` started share the tagging. One of them scores, so the numbers are
+    those of one process.
 
     The detector's spans are stored in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
     the same command continues from there.
@@ -68,7 +75,6 @@ def score(
             :func:`lm_eval_tasks.clapnq.dataset.load`.
         output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
             Default: beside the samples.
-        workers: number of processes that tag; on a machine with GPUs, one for each GPU.
         marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
             ``marked_rate``; labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
         complete_to: count only the first draws of marks, so many.
@@ -84,11 +90,6 @@ def score(
         OSError: the results could not be written; the spans are stored for the next run.
     """
     launch = processes.here()
-    if workers < 1 or (workers > 1 and launch.number > 1):
-        raise UsageError(
-            f"score: {workers} workers in each of the {launch.number} processes that were launched; start them with one or "
-            f"with the other, and at least one"
-        )
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
@@ -144,7 +145,7 @@ def score(
                 written.append(rate_by_marks(files[LOGGED], joined[folder][LOGGED], target, partial))
         elif launch.rank == 0:
             with marked.in_force(joined.get(folder, {})):
-                written.append(_score_model(work, _earlier_results(source), workers))
+                written.append(_score_model(work, _earlier_results(source)))
         else:
             processes.barrier()  # until the first process has the folder to itself
             tag_part(work, launch.rank, launch.number)
@@ -160,7 +161,7 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
     return join(marks, TaskAnswers.of(run.model, run.tasks[task]), complete_to)
 
 
-def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
+def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
     """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
     from lm_eval_tasks.harness.host import EvaluationTracker, simple_evaluate
 
@@ -179,8 +180,6 @@ def _score_model(work: Work, earlier: Mapping[str, Any], workers: int) -> Path:
             processes.barrier()
             tag_part(work, launch.rank, launch.number)
             processes.barrier()
-        elif workers > 1:
-            processes.in_workers(functools.partial(tag_part, work), workers, f"detector {work.metadata['detector']}")
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
@@ -338,3 +337,94 @@ def tag_part(work: Work, number: int, size: int) -> None:
             for request, answer in zip(requests, answerer.generate_until(requests), strict=True):
                 request.resps.append(answer)
             task.apply_filters()
+
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
+
+_Labelled = tuple[TaskRun, TaskAnswers, MarksOfTask]
+
+
+def score_labels(
+    samples: Mapping[Path, Mapping[str, Path]], marks: Sequence[Mark], output: Path | None, complete_to: int | None
+) -> list[Path]:
+    """Write the results of labelled runs anew, with all their samples, and return them.
+
+    Args:
+        samples: folder to task to samples file.
+        marks, output, complete_to: as for :func:`lm_eval_tasks.results.score.score`.
+    """
+    joined: dict[Path, dict[str, _Labelled]] = {}  # by results file
+    for files in samples.values():
+        for name in sorted({mark.task for mark in marks} & files.keys()):
+            (run,) = read_runs([files[name]])
+            task = run.tasks[name]
+            answers = TaskAnswers.of(run.model, task, "labels")
+            if (labels := join_labels(marks, answers, complete_to)).answers:
+                if task.results_file is None:
+                    raise UsageError(f"{task.samples}: no results file is beside it to add the rates to")
+                joined.setdefault(task.results_file, {})[name] = task, answers, labels
+    if not joined:
+        raise UsageError(f"{', '.join(map(str, samples))}: no label is of an answer of these runs")
+    written = []
+    for source, tasks in joined.items():
+        folder = source.parent if output is None else output / source.parent.name if len(joined) > 1 else output
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(_write(source, tasks, folder.resolve()))
+    return written
+
+
+def _write(source: Path, tasks: Mapping[str, _Labelled], folder: Path) -> Path:
+    results, date, places = read_results(source), datetime.now().isoformat().replace(":", "-"), {}
+    with locked_folder(folder) as partial:
+        for name in results["configs"]:
+            file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
+            part = partial / file.name
+            if name in tasks:
+                _add(results, *tasks[name], part)
+            elif file.is_file():
+                copyfile(file, part)
+            else:
+                continue
+            places[part] = folder / f"samples_{name}_{date}.jsonl"
+        text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
+        (partial / "results").write_text(text, "utf-8")
+        move_whole({**places, partial / "results": folder / f"results_{date}.json"})
+    return folder / f"results_{date}.json"
+
+
+def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, to: Path) -> None:
+    """Write the samples of a task with the values of its rates by labels, and add these to the results."""
+    name, filter_name = task.task, task.headline_filter
+    values = answers.label_values(labels.answers)
+    by_id = dict(zip(answers.ids, values, strict=True))
+    listed = task.table.metrics.values() if task.table else ()
+    every = [(metric, KINDS[metric.name].figure_of(values)) for metric in listed if metric.name in KINDS]
+    figures = [(metric, figure) for metric, figure in every if not math.isnan(figure.value)]
+    names = [metric.name for metric, _ in figures]
+    with to.open("w", encoding="utf-8") as stream:
+        for _, row in read_rows_with_offsets(answers.logged.path, lambda line: without_secrets(json.loads(line))):
+            if row.get("filter", "none") == filter_name:
+                row |= dict.fromkeys(names, by_id[str(row["doc"].get("id", key_of(row["doc"])))])
+                row["metrics"] = [*dict.fromkeys([*names, *row["metrics"]])]
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+    config, table = results["configs"][name], results["results"][name]
+    others = [entry for entry in config["metric_list"] if entry["metric"] not in KINDS]
+    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
+    basis = {
+        **labels.description,
+        "design": "half from each kind of question, doubtful labels with twice the chance",
+        "draws": sum(answer.times for answer in labels.answers.values()),
+        "answers": len(labels.answers),
+    }
+    config["metadata"].setdefault("provenance", {})[LABELS_RECORD] = basis
+    of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
+    for metric, figure in figures:
+        of_filter[metric.name] = figure.as_json(metric.denominator)
+        table[f"{metric.name},{filter_name}"] = figure.value
+        table[f"{metric.name}_stderr,{filter_name}"] = figure.standard_error
+        results["higher_is_better"].setdefault(name, {})[metric.name] = metric.higher_is_better
+    texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
+    counts = "these figures count, the others are the parser's"
+    log.info("%s: by people's labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))
+    message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
+    log_kappa(name, basis["kappa"], message, "what an answer says is not one thing to them")
