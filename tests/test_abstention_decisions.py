@@ -83,7 +83,6 @@ READ = [
     (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
     # an abstention, then an answer: it takes back a mere bare phrase, or turns round
     ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
-    ("None. It was Paris. It was big. None.", [BARE, ANSWERS], TAKEN_BACK),  # read no further
     ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
     ("None. The text does not say. It was Paris.", [BARE, SILENT, ANSWERS], ABSTENTION),
     ("I don't know it. However, it was Paris.", [ALONE, ANSWERS], TAKEN_BACK),

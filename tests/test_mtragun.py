@@ -299,8 +299,8 @@ def test_abstention_agrees_with_the_official_judge(shared: Path) -> None:
             (judged,) = row["metrics"]["idk_eval"]
             if judged in (0, 1):
                 agreed[bool(row["response"]), is_abstention(row["response"], "en") is (judged == 1)] += 1
-    assert agreed == {(True, True): 865, (True, False): 7, (False, False): 3}
-    assert 865 / 872 >= 0.99
+    assert agreed == {(True, True): 866, (True, False): 6, (False, False): 3}
+    assert 866 / 872 >= 0.99
 
 
 @pytest.mark.one_python("figures of public data")
@@ -328,7 +328,7 @@ def test_partial_answers_agree_with_the_official_judge(shared: Path, public: dic
         for row in released(shared, system)
         if public[row["task_id"]]["kind"] == "partial"
     ]
-    assert (sum(ours is theirs for ours, theirs in answers), len(answers)) == (80, 94)
+    assert (sum(ours is theirs for ours, theirs in answers), len(answers)) == (81, 94)
 
 
 @pytest.mark.one_python("figures of public data")
@@ -336,8 +336,8 @@ def test_partial_answers_agree_with_the_official_judge(shared: Path, public: dic
     ("system", "expected"),
     [
         ("llama", (97, 6, 0, 0, 10)),
-        pytest.param("gemini", (97, 6, 0, 0, 18), marks=pytest.mark.slow("507 turns")),
-        pytest.param("qwen", (49, 4, 7, 0, 16), marks=pytest.mark.slow("507 turns")),
+        pytest.param("gemini", (97, 5, 0, 0, 19), marks=pytest.mark.slow("507 turns")),
+        pytest.param("qwen", (50, 3, 7, 0, 16), marks=pytest.mark.slow("507 turns")),
     ],
 )
 def test_a_released_system_replayed(

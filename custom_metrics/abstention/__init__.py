@@ -27,6 +27,7 @@ from custom_metrics.abstention.sentence_reading import (
     BESIDE,
     ITEM,
     LONGEST_BARE,
+    SILENT,
     TRIGGERS,
     Sentence,
     is_bare,
@@ -50,6 +51,7 @@ __all__ = [
 HEAD, TAIL = 2000, 1000
 LONGEST_TITLE = 10  # of a film, with a question mark
 EARLY = 30  # characters at the front of a sentence in which a "however" still turns it
+LONG_ANSWER = 200  # characters; what stands behind one and is missing is a detail
 MOST_STATEMENTS = 2  # beside one about the material's silence; a text that states more is an essay, not an abstention
 
 # A digit, a capital inside a sentence, a script without capitals or spaces: what could be a name or a number.
@@ -227,9 +229,10 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
     that says only what the material treats instead abstains, too."""
     text = stated_text(folded, lexicon)
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
-    spoke_of_material = abstained = only_bare = alone = sourced = treats = read = False
+    taken_back = spoke_of_material = abstained = only_bare = alone = sourced = treats = read = False
     answers = statements = 0  # sentences that answer directly: since the last abstention, and in all
     about = 0  # about the material without abstaining
+    told = 0  # characters of sentences that answer directly
     readings: list[tuple[str, str]] = []
     for sentence in sentences:
         material = "material" in sentence.hits
@@ -242,7 +245,11 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
         elif label.abstains:
             # only what is missing of an answer: "The third is not given"
             of_part = partial and "part" in sentence.hits and not material and answers + about > 0
-            detail = of_part or (sourced and not sentence.bare)
+            detail = of_part or (taken_back and sentence.bare) or (sourced and not sentence.bare)
+            # behind a long answer; and "there are differences, but it does not say which"
+            if partial and not (abstained or taken_back):
+                detail = detail or (answers > 0 and told > LONG_ANSWER)
+                detail = detail or (label is SILENT and about > 0 and sentence.answers_before_a_turn())
             detail = detail or (partial and answers > 0 and sentence.asks_for_a_detail())
             by_itself = sentence.bare or "abstains" in sentence.hits
             turns = answers == 1 and sentence.opens_with("but", 4)
@@ -268,15 +275,18 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
             why += "; it answers"
         readings.append((sentence.text, why))
         if takes_back:
-            return Decision(False, "an answer follows the abstention and takes it back", True, tuple(readings))
+            abstained, taken_back = False, True
         answers += states
         statements += states
+        told += states * length(sentence.text)
         about += material and not label.abstains
         spoke_of_material = spoke_of_material or material or (not partial and bool(ITEM.match(sentence.text)))
     if abstained:
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"it finds the material silent, but states {statements} other things"
         reason = "a sentence abstains" if abstains else essay
+    elif taken_back:
+        abstains, reason = False, "an answer follows the abstention and takes it back"
     elif beside and treats and not sentences[0].offers() and not statements and about < MOST_STATEMENTS:
         abstains, reason = True, BESIDE.why
     else:

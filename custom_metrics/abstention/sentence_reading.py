@@ -25,6 +25,7 @@ _NUMBER_BEFORE = re.compile(
     r"|第[\d一二三四五六七八九十]{1,2}|(?<!\d)\d{1,2}(?:番目?|つ目)の?"
 )
 _DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d]")
 _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LISTING = re.compile(r": ?\S")
@@ -60,7 +61,8 @@ class Sentence:
         self.text, self.asks, self.hits = text, asks, lexicon.search(text)
         self._lead = _skip_edge(text)
         self.bare = is_bare(text, self.hits)
-        self.sourced = bool(_DIGIT.search(text)) and self._drop_sources()
+        says = _LETTER.search(_IN_BRACKETS.sub("", text)) is not None  # more than "[1], [2]"
+        self.sourced = bool(_DIGIT.search(text)) and self._drop_sources() and says
 
     def _drop_sources(self) -> bool:
         """Remove passages named as a source, in brackets or at the end, from the material. Return whether there were some,
@@ -124,6 +126,11 @@ class Sentence:
         """Whether it names at some length what it cannot tell: "I can't tell from the text how the moon was formed"."""
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
         return bool(ends) and not self.bare and length(self.text[max(ends) :]) >= DETAIL
+
+    def answers_before_a_turn(self) -> bool:
+        """Whether some words that speak of nothing missing stand before a turn: "They differ, but it does not say how"."""
+        turn = min((start for start, _ in self.hits.get("but", ())), default=0)
+        return length(self.text[self._lead : turn]) >= DETAIL and not _speaks_of(0, turn, self.hits)
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
         """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
