@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from custom_metrics.abstention import excerpt, is_abstention
-from custom_metrics.abstention.explained import matches
-from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, lexicon_of, phrase_table
+from custom_metrics.abstention.explained import Match, matches
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, Lexicon, lexicon_of, phrase_table
+from custom_metrics.abstention.sentence_splitting import split, stated_text
 
 DATA = Path(__file__).parent / "data" / "abstention"
 EXAMPLES = ("examples", "tuning")
@@ -38,6 +39,14 @@ def examples(language: str, kinds: tuple[str, ...] = EXAMPLES) -> Iterator[Examp
                 yield Example(row["text"], row["abstains"])
 
 
+def _matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
+    """The phrases in each sentence of a text and, where it has several, in it as a whole ("n. a." is one bare phrase)."""
+    own = stated_text(lexicon.fold(text), lexicon)
+    sentences = [sentence for sentence, _ in split(own)]
+    for sentence in [*sentences, own] if len(sentences) > 1 else sentences:
+        yield from matches(sentence, lexicon)
+
+
 def written(language: str) -> set[tuple[str, str]]:
     """(key or part, phrase) of everything that a table holds."""
     table = phrase_table(language)
@@ -55,7 +64,7 @@ def used(language: str) -> set[tuple[str, str]]:
     for text, abstains in examples(language):
         if is_abstention(text, language) is not abstains:
             continue
-        for match in matches(excerpt(text), lexicon):
+        for match in _matches(excerpt(text), lexicon):
             if abstains or match.kind not in TRIGGERS:
                 found.add((match.kind, match.pattern))
                 found |= set(match.words)

@@ -231,8 +231,7 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
     taken_back = spoke_of_material = abstained = only_bare = alone = sourced = treats = read = False
     answers = statements = 0  # sentences that answer directly: since the last abstention, and in all
-    about = 0  # about the material without abstaining
-    told = 0  # characters of sentences that answer directly
+    about = told = 0  # sentences about the material without abstaining; characters of those that answer directly
     readings: list[tuple[str, str]] = []
     for sentence in sentences:
         material = "material" in sentence.hits

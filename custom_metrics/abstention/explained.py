@@ -8,7 +8,6 @@ from typing import NamedTuple
 from custom_metrics.abstention import decide, excerpt, lexicons
 from custom_metrics.abstention.patterns import PatternMatch, sources
 from custom_metrics.abstention.phrases import Lexicon
-from custom_metrics.abstention.sentence_splitting import split, stated_text
 
 
 class Match(NamedTuple):
@@ -44,25 +43,17 @@ def explain(text: str, language: str | None = None) -> list[Explanation]:
     explanations = []
     for code, lexicon in lexicons(text, language):
         abstains, reason, sure, read = decide(lexicon.fold(excerpt(text)), lexicon)
-        sentences = (SentenceRead(sentence, why, tuple(_matches(sentence, lexicon))) for sentence, why in read)
+        sentences = (SentenceRead(sentence, why, tuple(matches(sentence, lexicon))) for sentence, why in read)
         explanations.append(Explanation(code, abstains, reason, sure, tuple(sentences)))
     return explanations
 
 
-def _matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
+def matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
+    """The phrases in a folded sentence."""
     trace: list[PatternMatch] = []
     hits = lexicon.search(sentence, trace)
     for pattern, places in dict.fromkeys(trace):
         start, end = places[0][0], places[-1][1]
         if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
-            yield Match(
-                pattern.kind, pattern.written, sentence[start:end], tuple(dict.fromkeys(sources((pattern, places))))
-            )
-
-
-def matches(text: str, lexicon: Lexicon) -> Iterator[Match]:
-    """The phrases in each sentence of a text and, where it has several, in it as a whole ("n. a." is one bare phrase)."""
-    own = stated_text(lexicon.fold(text), lexicon)
-    sentences = [sentence for sentence, _ in split(own)]
-    for sentence in [*sentences, own] if len(sentences) > 1 else sentences:
-        yield from _matches(sentence, lexicon)
+            words = tuple(dict.fromkeys(sources((pattern, places))))
+            yield Match(pattern.kind, pattern.written, sentence[start:end], words)

@@ -61,8 +61,7 @@ class Sentence:
         self.text, self.asks, self.hits = text, asks, lexicon.search(text)
         self._lead = _skip_edge(text)
         self.bare = is_bare(text, self.hits)
-        says = _LETTER.search(_IN_BRACKETS.sub("", text)) is not None  # more than "[1], [2]"
-        self.sourced = bool(_DIGIT.search(text)) and self._drop_sources() and says
+        self.sourced = bool(_DIGIT.search(text) and _LETTER.search(_IN_BRACKETS.sub("", text))) and self._drop_sources()
 
     def _drop_sources(self) -> bool:
         """Remove passages named as a source, in brackets or at the end, from the material. Return whether there were some,

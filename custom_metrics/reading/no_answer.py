@@ -36,7 +36,6 @@ MAX_CHARACTERS = 2000  # at the front: a text that is no answer shows it from it
 PASSAGES = 10  # of a NoMIRACL prompt, where they are not given
 
 _SUBSTANCE = re.compile(r"[^\W_]")
-
 _ASKING = "?？؟.;。 \"'”“»"
 _LEAD = re.compile(r"[\s\"'*“”„«»]*")
 _PASSAGE = re.compile(r"\s*\[(\d{1,3})\]\s*(?=[^\n]{0,120}?\S:\s)")
@@ -142,9 +141,8 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
 
     Each clause must be an entry of the table, an apology beside one, or a code of HTTP (400 to 599). No word of the text
     may stand in the question: "An error occurred in the navigation system" answers what is wrong with the system. A text
-    that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole.
-
-    Of more than 200 characters only these are looked for.
+    that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole:
+    of more than 200 characters only these are looked for.
     """
     start = text.lstrip()
     if (start[:1] == "{" and _ERROR_BODY.match(start)) or _PYTHON_ERROR.match(start):
@@ -242,13 +240,10 @@ def _is_markup(text: str) -> bool:
 
 def _is_code(text: str) -> bool:
     """Whether a text begins as a program and no line of it is a sentence of three words or more."""
-    return bool(_form_of("code").match(text.lstrip())) and not any(
-        line.rstrip()[-1:] in tuple(".!?。।۔؟")
-        and line[:1].isalpha()
-        and len(line.split()) >= 3
-        and _CODE_MARKS.isdisjoint(line)
-        for line in text.replace("```", "\n").splitlines()
-    )
+    lines = text.replace("```", "\n").splitlines()
+    prose = (line for line in lines if line.rstrip()[-1:] in tuple(".!?。।۔؟") and line[:1].isalpha())
+    says = any(len(line.split()) >= 3 and _CODE_MARKS.isdisjoint(line) for line in prose)
+    return not says and bool(_form_of("code").match(text.lstrip()))
 
 
 def _is_debris(text: str) -> bool:

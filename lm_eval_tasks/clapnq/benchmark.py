@@ -218,7 +218,7 @@ _GOLD_TASKS = tuple(map(_task, _PROMPTS))
 _RAG_TASKS = tuple(_task(prompt, retriever) for prompt in _PROMPTS for retriever in RETRIEVERS)
 
 BENCHMARK = Benchmark(
-    version=2.1,
+    version=2.2,
     tasks=(*_GOLD_TASKS, *_RAG_TASKS),
     groups=(Group("clapnq", (_GOLD_TASKS[0], _task("", "bm25"))),),
     languages={"en": "English"},

@@ -127,7 +127,7 @@ with the passages behind it. The layout of passages, and that of the turns in pl
 _TASKS = tuple(Task(f"mtragun_{domain}", _BASE, {"domain": domain}) for domain in DOMAINS)
 
 BENCHMARK = Benchmark(
-    version=1.1,
+    version=1.2,
     tasks=_TASKS,
     groups=(Group("mtragun", _TASKS),),
     languages={"en": "English"},

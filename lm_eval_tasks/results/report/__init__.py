@@ -10,7 +10,7 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,19 +39,17 @@ from lm_eval_tasks.results.formats import (
     short_names,
     with_bounds,
 )
-from lm_eval_tasks.results.report.by_field import sections_by
-from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, read_documents
-from lm_eval_tasks.results.report.drawing import Plot
-from lm_eval_tasks.results.report.headlines import headlines, title_of
-from lm_eval_tasks.results.report.page import render
-from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, grid, numbers, origins, overviews
-from lm_eval_tasks.results.report.plots import plots_of
-from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.other_tasks import described_run
 
 if TYPE_CHECKING:
     import pandas
+
+    from lm_eval_tasks.results.report.documents import ReadAnswers
+    from lm_eval_tasks.results.report.drawing import Plot
+    from lm_eval_tasks.results.report.page.summary import Overview
+
+# What only pages need is imported where it is used: `compare` prints without it.
 
 __all__ = ["BYTES", "FIGURE_COLUMNS", "MOST_READ", "PER_TASK", "Report", "write_report"]
 
@@ -92,6 +90,8 @@ class Report:
             ValueError: there are no runs.
             CorruptSource: a samples file is damaged in the middle.
         """
+        from lm_eval_tasks.results.report.documents import caching_reader
+
         if not runs:
             raise ValueError("a report needs a run")
         read = read_answers or caching_reader()
@@ -109,24 +109,31 @@ class Report:
         """The report of what some runs have in common; options and errors as of
         :func:`lm_eval_tasks.results.compare.compare_runs`."""
         comparison = compare_runs(runs, *options, **more)
-        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), caching_reader(), comparison)
+        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), _read_later(), comparison)
 
     # -------------------------------------------------------------------------------------------------- what it holds
 
     @cached_property
     def headlines(self) -> list[Column]:
         """The most important numbers of each family, means over its languages or tasks, as columns without ranks."""
+        from lm_eval_tasks.results.report.headlines import headlines
+
         return headlines([*self.runs.values()], self.read_answers)
 
     @cached_property
     def overviews(self) -> list[Overview]:
         """All models of each family, and of each of its languages or tasks."""
+        from lm_eval_tasks.results.report.headlines import headlines
+        from lm_eval_tasks.results.report.page.summary import overviews
+
         of_parts = headlines([*self.runs.values()], self.read_answers, by_part=True)
         return [*overviews(self.headlines, of_parts, [*self.runs], self.comparison)]
 
     @cached_property
     def plots(self) -> list[Plot]:
         """The plots, in which models stand in the order of their ranks."""
+        from lm_eval_tasks.results.report.plots import plots_of
+
         order: dict[str, list[str]] = {}
         for overview in self.overviews:
             order.setdefault(overview.family, []).extend(row.model for row in overview.rows)
@@ -184,6 +191,9 @@ class Report:
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
         one is named, differences of several models, and the commands. Everything from the runs is escaped."""
+        from lm_eval_tasks.results.report.by_field import sections_by
+        from lm_eval_tasks.results.reproduce import command_files
+
         parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
         compared = self.to_text("markdown", notation=PAGE) if self.comparison else escaped_markdown(self.why_none)
         commands = [command for file in command_files(self.runs) for command in file["commands"]]
@@ -206,6 +216,10 @@ class Report:
             by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`); or tables.
             more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
         """
+        from lm_eval_tasks.results.report.by_field import sections_by
+        from lm_eval_tasks.results.report.documents import read_documents
+        from lm_eval_tasks.results.report.page import render
+
         page = self._page(paper) | more
         page["by"] = sections_by(by, self.runs, self.read_answers) if by and isinstance(by, str) else by
         read = len(self.runs) <= MOST_READ
@@ -227,6 +241,10 @@ class Report:
 
     def _page(self, paper: bool) -> dict[str, Any]:
         """The variables of the templates, without its documents."""
+        from lm_eval_tasks.results.report.headlines import title_of
+        from lm_eval_tasks.results.report.page.summary import common_doubts, grid, numbers, origins
+        from lm_eval_tasks.results.reproduce import command_files
+
         every, comparison = [*self.runs.values()], self.comparison
         is_nothing = comparison is not None and not any(each.columns for each in (comparison, *comparison.apart))
         nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
@@ -271,6 +289,18 @@ class Report:
                 key = column.benchmark, column.metric.name, column.filter
                 by_metric.setdefault(key, []).extend(differences_of(column))
         return [*by_metric.values()]
+
+
+def _read_later() -> ReadAnswers:
+    """As :func:`lm_eval_tasks.results.report.documents.caching_reader`, which is made for the first answer."""
+
+    @cache
+    def reader() -> ReadAnswers:
+        from lm_eval_tasks.results.report.documents import caching_reader
+
+        return caching_reader()
+
+    return lambda task: reader()(task)
 
 
 def write_report(runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, *options: Any, **more: Any) -> Path:
