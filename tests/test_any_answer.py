@@ -38,6 +38,7 @@ from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
 from tests.conftest import loaded_tasks, results_of
+from tests.growth import LINEAR, exponent
 from tests.miniature import MINIATURE
 
 Harness = Callable[..., dict[str, Any]]
@@ -147,6 +148,13 @@ def test_the_lexical_detector_reads_anything_beside_anything(
     (spans,) = LexicalDetector().detect([reference], [answer], [language], [question])
     assert all(0 <= a.start < a.end <= len(answer) for a in spans)
     assert all(a.end <= b.start for a, b in pairwise(spans))
+
+
+@pytest.mark.parametrize("unit", ["a", "ก", "1", "a-", "a-\n"])
+def test_the_lexical_detector_reads_a_long_word_in_linear_time(unit: str) -> None:
+    detector = LexicalDetector()
+    read = lambda answer: detector.detect(["A short reference."], [answer], ["en"])  # noqa: E731
+    assert exponent(read, lambda size: unit * (size // len(unit)), 1000) < LINEAR
 
 
 @settings(deadline=None)

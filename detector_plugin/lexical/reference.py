@@ -206,7 +206,10 @@ _GROUPS = re.compile(
 _LAKHS = re.compile(r"(?<![0-9.,])[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?![0-9]|,[0-9])")
 _DIGITS = re.compile(r"(?<![0-9])[0-9]{4,}(?![0-9])")
 _SIGNS = re.compile("[^0-9]")
-_SPLIT = re.compile(r"(?P<first>[^\W\d_]+)(?P<gone>(?P<hyphen>[-\u2010]|\xad)[ \t]*\r?\n[ \t]*)(?P<second>[^\W\d_]+)")
+_SPLIT = re.compile(
+    r"(?<![^\W\d_])(?P<first>[^\W\d_]+)"  # from a word's first letter: a long word is read once
+    r"(?P<gone>(?P<hyphen>[-\u2010]|\xad)[ \t]*\r?\n[ \t]*)(?P<second>[^\W\d_]+)"
+)
 _ENGLISH = re.compile(r"\b(?:the|of|and|was|is|to|in)\b")
 _ENGLISH_SHARE = 0.1  # of the words of a text that is English
 
