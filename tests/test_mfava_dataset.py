@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks.data.sources import MissingSource, source_file
-from lm_eval_tasks.definition.metadata import pairs
+from lm_eval_tasks.definition import pairs
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava.dataset import LANGUAGES

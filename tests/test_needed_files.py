@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
+from lm_eval_tasks.definition import TaskLoader, needed_files, require_files
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.scores.grounding import CUTOFFS
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Options, Places, TaskLoader, in_turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -77,11 +77,11 @@ def load(
     for option, value in {"split": split, "mirror": mirror, "samples": samples, **options}.items():
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
-    metadata.choice("split", split, FILE_SPLIT, task)
+    definition.choice("split", split, FILE_SPLIT, task)
     if retriever is not None:
-        metadata.choice("retriever", retriever, retrieval.names(), task)
-    metadata.positive("top_k", top_k, task)
-    metadata.refuse_misspelt(extra, load_task.user_options, task)
+        definition.choice("retriever", retriever, retrieval.names(), task)
+    definition.positive("top_k", top_k, task)
+    definition.refuse_misspelt(extra, load_task.user_options, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:
@@ -89,7 +89,7 @@ def load(
 
         settings = hallucination.columns(task, detector, *of_detector, extra)
     elif unused := [
-        key for key, value in zip(metadata.OF_DETECTION[1:], of_detector, strict=True) if value is not None
+        key for key, value in zip(definition.OF_DETECTION[1:], of_detector, strict=True) if value is not None
     ]:
         log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
     if samples is not None:

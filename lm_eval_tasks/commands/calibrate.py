@@ -134,7 +134,7 @@ def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[
     from detector_plugin.detector import describe
     from detector_plugin.filters import shared_detector
     from detector_plugin.transformers.training.measuring import measure
-    from lm_eval_tasks.definition.metadata import pairs
+    from lm_eval_tasks.definition import pairs
     from lm_eval_tasks.detection.labelled_answers import read_labelled_lines, refuse_test_sets
 
     documents = read_labelled_lines(path, Counter())

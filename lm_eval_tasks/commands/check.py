@@ -27,7 +27,7 @@ from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import say
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS
+from lm_eval_tasks.definition import CUT_PROMPTS
 from lm_eval_tasks.harness.context_window import (
     DEFAULT_ANSWER,
     Cut,

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from detector_plugin.loading import load_detector
-    from lm_eval_tasks.definition.metadata import pairs
+    from lm_eval_tasks.definition import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     if arguments.logs:

@@ -36,7 +36,7 @@ from detector_plugin import calibration as calibrations
 from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED, text_of_options
 from detector_plugin.loading import calibrated_name, check_detector, has_package
-from lm_eval_tasks.definition import metadata
+from lm_eval_tasks import definition
 from lm_eval_tasks.detection.marked import marks_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -59,7 +59,7 @@ def settings_of(
     kinds: Sequence[str] = calibrations.KINDS,
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read, a text for each of
-    :data:`lm_eval_tasks.definition.metadata.OF_DETECTION`: the detector's name, its options as JSON without secrets, the
+    :data:`lm_eval_tasks.definition.OF_DETECTION`: the detector's name, its options as JSON without secrets, the
     calibration's identity, the kind of annotation (empty where any will do). They are checked now, before any answer is
     generated: a UsageError where an option, the detector or its calibration cannot be used.
 
@@ -75,7 +75,7 @@ def settings_of(
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {name} takes one value, got {value!r}")
     if calibration_annotations is not None:
-        metadata.choice("calibration_annotations", calibration_annotations, kinds, task)
+        definition.choice("calibration_annotations", calibration_annotations, kinds, task)
     other_arguments = other_arguments or {}
     stray = _OPTIONS_OF_DETECTORS & other_arguments.keys()
     if "strategy" in other_arguments:  # of grounded-baseline, which has a threshold of its own
@@ -85,7 +85,7 @@ def settings_of(
             f"{task}: {', '.join(sorted(stray))} belongs into detector_args; put `;` between its options, or write JSON: "
             f"at commas the harness cuts"
         )
-    options = metadata.pairs("detector_args", detector_args, task)
+    options = definition.pairs("detector_args", detector_args, task)
     check_detector(detector, json.dumps(options, sort_keys=True))
     return {
         "detector": detector,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS
+from lm_eval_tasks.definition import CUT_PROMPTS
 
 ALLOW = "allow"
 """The value of ``--metadata`` ``cut_prompts`` with which a run with cut prompts goes on."""

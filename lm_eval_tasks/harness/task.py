@@ -21,9 +21,7 @@ from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import CUT, LEFT_OUT, NO_STATEMENT
-from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS, choice
+from lm_eval_tasks.definition import CUT_PROMPTS, TaskLoader, catalogue, choice, require_files
 from lm_eval_tasks.definition.schema import headline_filter
 from lm_eval_tasks.definition.signature import parts_of_task, signature
 from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, host, unfit
@@ -86,7 +84,7 @@ class GroundedTask(HostTask):
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Load the documents as the harness does, after :func:`lm_eval_tasks.definition.loading.require_files`."""
+        """Load the documents as the harness does, after :func:`lm_eval_tasks.definition.require_files`."""
         loader = self.config.custom_dataset
         require_files(loader, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})})
         super().download(dataset_kwargs, **kwargs)

@@ -13,10 +13,10 @@ from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_colu
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.memerag import LANGUAGES
 
@@ -98,9 +98,9 @@ def _load(
     ignored: Mapping[str, Any],
     documents_of: Callable[[JudgedAnswer], Iterator[dict[str, Any]]],
 ) -> dict[str, Dataset]:
-    metadata.choice("language", language, LANGUAGES, task)
-    metadata.choice("annotators", annotators, FOLDERS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("language", language, LANGUAGES, task)
+    definition.choice("annotators", annotators, FOLDERS, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(language, annotators), mirror)

@@ -21,10 +21,10 @@ from custom_metrics.reading.tagged_text import align, render, tag_counts
 from custom_metrics.reading.tagged_text import parse as parse  # a promised name
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, UNREADABLE, LabelledAnswer, is_unreadable
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 
@@ -49,10 +49,10 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
         ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
     """
     task = f"mfava_detection_{language}_{annotations}"
-    metadata.choice("annotations", annotations, ANNOTATIONS, task)
+    definition.choice("annotations", annotations, ANNOTATIONS, task)
     annotated = [code for code, entry in LANGUAGES.items() if (entry.gold if annotations == "gold" else entry.silver)]
-    metadata.choice("language", language, annotated, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("language", language, annotated, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.debug("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": documents(language, annotations, str(folder) if folder else None)}

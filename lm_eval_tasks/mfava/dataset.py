@@ -21,11 +21,11 @@ import numpy as np
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_csv
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.calibrated import settings_of
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def load(
         ``calibration``, ``calibration_annotations``.
     """
     task = f"mfava_{language}"
-    metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("language", language, LANGUAGES, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     of_detector = (detector, detector_args, calibration, calibration_annotations)
     settings = settings_of(task, *of_detector, ignored)
     rows: Sequence[dict[str, Any]]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.usage.printable import quote
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.mtrag import QUALITIES
 
@@ -88,8 +88,8 @@ def _load(
     ignored: Mapping[str, Any],
     documents_of: Callable[[RatedAnswer, dict[str, Any]], Iterator[dict[str, Any]]],
 ) -> dict[str, Dataset]:
-    metadata.choice("answers", answers, ANSWERS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("answers", answers, ANSWERS, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     with sources.recording() as located:
         path = sources.locate(REPOSITORY, FILE, mirror)
     left_out: Counter[str] = Counter()

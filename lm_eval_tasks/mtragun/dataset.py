@@ -25,10 +25,10 @@ from custom_metrics.abstention.sentence_splitting import split
 from custom_metrics.scores import grounding
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.harness.task import GroundedTask
 from lm_eval_tasks.mtragun import DOMAINS
 
@@ -61,8 +61,8 @@ def load(domain: str, mirror: str | None = None, **ignored: Any) -> dict[str, Da
         ``target`` (the same).
     """
     task = f"mtragun_{domain}"
-    metadata.choice("domain", domain, DOMAINS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("domain", domain, DOMAINS, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, FILE, mirror)

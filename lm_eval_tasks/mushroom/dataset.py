@@ -25,11 +25,11 @@ from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.atomic import digests_of
 from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.labelled_answers import Collection
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
         ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
     """
     task = f"mushroom_{language}"
-    entry = LANGUAGES[metadata.choice("language", language, LANGUAGES, task)]
-    metadata.choice("split", split, (*SPLITS, BOTH), task)
+    entry = LANGUAGES[definition.choice("language", language, LANGUAGES, task)]
+    definition.choice("split", split, (*SPLITS, BOTH), task)
     if split not in (*entry.splits, BOTH):
         raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
     if "reference" in ignored:
         raise UsageError(f"{task}: the option reference is gone; every answer is judged by its published context")
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     folder = sources.mirror_folder(mirror)
     log.debug("%s: files from %s", task, folder or "GitHub")
     return {"evaluation": _documents(language, split, str(folder) if folder else None)}

@@ -20,10 +20,10 @@ from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.ragtruth import PARTS
 
@@ -99,9 +99,9 @@ def load_judge(part: str, files: str | None = None, mirror: str | None = None, *
 def _load(
     task: str, part: str, files: str | None, mirror: str | None, ignored: Mapping[str, Any], document_of: DocumentOf
 ) -> dict[str, Dataset]:
-    metadata.choice("part", part, PARTS, task)
-    form = metadata.choice("files", files or _form_of(part, mirror), FILES, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("part", part, PARTS, task)
+    form = definition.choice("files", files or _form_of(part, mirror), FILES, task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     log.warning("%s: %s", task, RELABELLED)
     if (
         part == "data2txt"

@@ -31,10 +31,9 @@ from lm_eval_tasks.data.atomic import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_json
 from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.definition.metadata import pairs
+from lm_eval_tasks.definition import pairs
 from lm_eval_tasks.detection import marked
-from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask, log_kappa
-from lm_eval_tasks.detection.marked_labels import KINDS
+from lm_eval_tasks.detection.marked import KINDS, LABELS_RECORD, MarksOfTask, log_kappa
 from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.formats import with_bounds

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from custom_metrics.usage import entry_points
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition import metadata
+from lm_eval_tasks import definition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +124,7 @@ def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None 
     if offer.ours:
         ours: Retriever = factory(corpus, given)
         return ours
-    own = metadata.pairs("retriever_args", given.get("retriever_args"), "clapnq")
+    own = definition.pairs("retriever_args", given.get("retriever_args"), "clapnq")
     try:
         made = factory(corpus, own)
     except (TypeError, ValueError, ImportError, OSError) as error:

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.atomic import sha256_of, whole_file
-from lm_eval_tasks.definition import metadata
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -41,7 +41,9 @@ class Dense:
     def __init__(self, name: str, corpus: Corpus, options: Mapping[str, Any]) -> None:
         self.name = name
         encoder = encoder_for(name, options)
-        self._batch_size = metadata.positive("encoder_batch_size", options.get("encoder_batch_size", _BATCH), "clapnq")
+        self._batch_size = definition.positive(
+            "encoder_batch_size", options.get("encoder_batch_size", _BATCH), "clapnq"
+        )
         folder, weights = weights_of(encoder)
         self._devices = _devices(options.get("encoder_device"))
         self._model = load(encoder, folder, self._devices[0])
