@@ -21,8 +21,8 @@ from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
-from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.data.tables import read_rows
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -49,7 +49,7 @@ def load(
     calibration_annotations: str | None = None,
     samples: str | None = None,
     **extra: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the questions of a split.
 
     Args:
@@ -77,11 +77,9 @@ def load(
     for option, value in {"split": split, "mirror": mirror, "samples": samples, **options}.items():
         if isinstance(value, (list, dict)):
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
-    definition.choice("split", split, FILE_SPLIT, task)
-    if retriever is not None:
-        definition.choice("retriever", retriever, retrieval.names(), task)
+    known = {} if retriever is None else {"retriever": (retriever, retrieval.names())}
+    load_task.check(task, extra, split=(split, FILE_SPLIT), **known)
     definition.positive("top_k", top_k, task)
-    definition.refuse_misspelt(extra, load_task.user_options, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:
@@ -96,7 +94,7 @@ def load(
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
-    documents = _documents(retriever, tuple(options.items()), split, top_k, str(folder) if folder else None, task)
+    documents = _documents(retriever, tuple(options.items()), split, top_k, folder, task)
     source = folder or "the Hugging Face hub and GitHub"
     log.info("%s: %d questions, split %s, %s, files from %s", task, len(documents), split, given, source)
     for column, value in settings.items():
@@ -146,9 +144,9 @@ load_task = _Loader(
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-def train_questions(mirror: str | None, task: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The answerable and the unanswerable questions of the train split with their gold passages, in file order."""
-    read_kind = partial(_read_annotations, "train", sources.mirror_folder(mirror))
+def questions_by_kind(split: str, mirror: str | Path | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The answerable and the unanswerable questions of a split with their gold passages, in file order."""
+    read_kind = partial(_read_annotations, FILE_SPLIT[split], mirror)
     return read_kind("answerable"), read_kind("unanswerable")
 
 
@@ -158,13 +156,13 @@ def _documents(
     options: tuple[tuple[str, Any], ...],
     split: str,
     top_k: int,
-    mirror: str | None,
+    mirror: Path | None,
     task: str,
 ) -> Dataset:
     fields: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
     explanations = {}
     with sources.recording() as located_files:
-        rows = questions_of(split, mirror, task)
+        rows = in_turn(questions_by_kind(split, mirror))
         if retriever is not None:
             fields["options"] |= {"retriever": retriever, "top_k": top_k, **dict(options)}
             description, passages = _retrieve(rows, retriever, dict(options), split, top_k, mirror, task)
@@ -185,42 +183,32 @@ def _documents(
     return provenance.documents_of(rows, record)
 
 
-def questions_of(split: str, mirror: str | Path | None, task: str) -> list[dict[str, Any]]:
-    """The questions of a split with their gold passages, answerable and unanswerable ones alternating."""
-    read_kind = partial(_read_annotations, FILE_SPLIT[split], mirror)
-    answerable, unanswerable = read_kind("answerable"), read_kind("unanswerable")
-    rows = in_turn([answerable, unanswerable])
-    log.debug("%s: %d answerable and %d unanswerable questions of %s", task, len(answerable), len(unanswerable), split)
-    return rows
-
-
 def _read_annotations(split: str, mirror: str | Path | None, kind: str) -> list[dict[str, Any]]:
     path = sources.locate(ANNOTATIONS, f"clapnq_{split}_{kind}.jsonl", mirror)
-    rows = []
-    for number, record in read_json_lines(path):
-        try:
-            answers = [answer for output in record["output"] if (answer := output["answer"].strip())]
-            passages = [Passage("", passage["title"], passage["text"]) for passage in record["passages"]]
-            if not passages or not all(isinstance(field, str) for passage in passages for field in passage):
-                raise ValueError("no passage with title and text")
-            row = {
-                "id": str(record["id"]),
-                "question": record["input"],
-                "answerable": kind == "answerable",
-                "answers": answers,
-                "target": _target_of(kind == "answerable", answers),
-            }
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise sources.CorruptSource(f"{path}, line {number}: not a CLAPnq annotation ({error!r})") from error
-        rows.append(row | _passage_columns(passages))
+    rows = list(read_rows(path, partial(_annotated, answerable=kind == "answerable"), "not a CLAPnq annotation"))
     if not rows:
         raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
-    without = sum(kind == "answerable" and not row["answers"] for row in rows)
+    without = sum(row["answerable"] and not row["answers"] for row in rows)
     if without:
         log.warning(
             "clapnq: %d answerable questions of %s have no answer to hold against; ROUGE skips them", without, path
         )
     return rows
+
+
+def _annotated(record: Mapping[str, Any], answerable: bool) -> dict[str, Any]:
+    answers = [answer for output in record["output"] if (answer := output["answer"].strip())]
+    passages = [Passage("", passage["title"], passage["text"]) for passage in record["passages"]]
+    if not passages or not all(isinstance(field, str) for passage in passages for field in passage):
+        raise ValueError("no passage with title and text")
+    return {
+        "id": str(record["id"]),
+        "question": record["input"],
+        "answerable": answerable,
+        "answers": answers,
+        "target": _target_of(answerable, answers),
+        **_passage_columns(passages),
+    }
 
 
 def _target_of(answerable: bool, answers: Sequence[str]) -> str:
@@ -241,7 +229,7 @@ def _retrieve(
     options: dict[str, Any],
     split: str,
     top_k: int,
-    mirror: str | None,
+    mirror: Path | None,
     task: str,
 ) -> tuple[dict[str, Any], int]:
     """Replace the gold passages by retrieved ones, and add columns; returns the retriever's description, corpus' size."""

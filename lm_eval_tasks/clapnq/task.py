@@ -14,11 +14,11 @@ from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.clapnq.dataset import train_questions
+from lm_eval_tasks.clapnq.dataset import questions_by_kind
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.provenance import public_file
+from lm_eval_tasks.harness import ContextSampler
 from lm_eval_tasks.harness.detector_task import FILTER, DetectingTask
-from lm_eval_tasks.harness.host import ContextSampler
 from lm_eval_tasks.harness.task import GroundedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -123,7 +123,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
                 f"{self.config.task}: the shots are of the train split, which cannot be evaluated with them"
             )
         with sources.recording() as located_files:
-            shots = choose_shots(*train_questions(options.get("mirror"), self.config.task))
+            shots = choose_shots(*questions_by_kind("train", options.get("mirror")))
         self._shot_files = [public_file(located) for located in located_files]
         return shots
 

@@ -206,8 +206,7 @@ def export_clapnq(
     from lm_eval_tasks import definition
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources
-    from lm_eval_tasks.harness import autoload
-    from lm_eval_tasks.harness.host import TaskManager
+    from lm_eval_tasks.harness import TaskManager, autoload
 
     definition.choice("split", split, dataset.FILE_SPLIT, _WHO)
     definition.choice("setting", setting, SETTINGS, _WHO)

@@ -115,7 +115,7 @@ def _extend(module: ModuleType) -> None:
         else:
             _register(*_REGISTRIES[module.__name__])
     except Exception as error:
-        from lm_eval_tasks.harness.host import lacking
+        from lm_eval_tasks.harness import lacking
 
         unfit[:] = unfit or [lacking(f"what is needed of {module.__name__} ({error})")]
         log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", unfit[0])
@@ -211,8 +211,7 @@ def install() -> None:
         return _refuse(reason)
     sys.meta_path.insert(0, _Finder())
     if tuple(map(int, re.findall(r"\d+", version("lm_eval"))[:3])) < _OLDEST:
-        from lm_eval_tasks.harness import short_errors
-        from lm_eval_tasks.harness.host import lacking
+        from lm_eval_tasks.harness import lacking, short_errors
 
         unfit.append(lacking("tasks with figures of their own"))
         log.warning("%s", unfit[0])

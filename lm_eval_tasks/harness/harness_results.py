@@ -148,7 +148,7 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         if source not in WEIGHTLESS:
             return
         from lm_eval_tasks.data.provenance import PACKAGE
-        from lm_eval_tasks.harness.host import get_model
+        from lm_eval_tasks.harness import get_model
 
         model: Any = get_model(source)
         name = model.results_name(model_args)

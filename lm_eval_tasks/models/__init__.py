@@ -16,7 +16,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.harness.host import LM
+from lm_eval_tasks.harness import LM
 
 _TABLE = "answers that follow from documents"  # of the harness's cache of answers
 _TO_EVERY_MODEL = ("batch_size", "device", "max_batch_size", "trust_remote_code")

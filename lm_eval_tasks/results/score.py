@@ -162,7 +162,7 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
 
 def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
     """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
-    from lm_eval_tasks.harness.host import EvaluationTracker, simple_evaluate
+    from lm_eval_tasks.harness import EvaluationTracker, simple_evaluate
 
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # sampled answers depend on the order of the tasks
@@ -283,8 +283,8 @@ class Work(NamedTuple):
 
     def task_manager(self) -> Any:
         """The harness's task manager for our tasks with the detector and its options."""
+        from lm_eval_tasks.harness import TaskManager
         from lm_eval_tasks.harness.autoload import task_folder
-        from lm_eval_tasks.harness.host import TaskManager
 
         return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
 
