@@ -135,7 +135,8 @@ def require_files(loader: Any, options: Options) -> None:
 # The harness merges them with the model's arguments before a task sees them.
 
 CUT_PROMPTS = "cut_prompts"
-"""The key that lets a run with cut prompts go on: ``allow`` (:mod:`lm_eval_tasks.harness.context_window`)."""
+ALLOW = "allow"
+"""The key, and its value, that let a run with cut prompts go on (:mod:`lm_eval_tasks.harness.context_window`)."""
 
 _OF_ANY_TASK = (*OF_DETECTION, "retriever", CUT_PROMPTS)
 """Options that are known where the task has none of them, too: several tasks of one run have one ``--metadata``."""

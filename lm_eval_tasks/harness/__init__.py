@@ -8,12 +8,15 @@ it, a ``UsageError`` of one line names both versions, and the command that insta
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from custom_metrics.usage.plain_errors import UsageError
 
 WEIGHTLESS = ("grounded-baseline", "replay", "hallucination-detector")
@@ -67,6 +70,21 @@ HOOKS = (
     "apply_filters build_all_requests doc_iterator doc_to_target download dump_config override_metric process_results"
 )
 """The methods of the harness's task that ours replace on every version."""
+
+
+def shorten_errors() -> None:
+    """Let errors of the user end in one line, by ``sys.excepthook`` (:mod:`lm_eval_tasks.harness.short_errors`), once."""
+    before = sys.excepthook
+    if getattr(before, "is_one_line", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        from lm_eval_tasks.harness import short_errors
+
+        return short_errors.show(kind, error, trace) or before(kind, error, trace)
+
+    hook.is_one_line = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
 
 
 def __getattr__(name: str) -> Any:

@@ -22,16 +22,16 @@ from custom_metrics.usage.secrets import blank
 from lm_eval_tasks import harness
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import CUT, LEFT_OUT, NO_STATEMENT
-from lm_eval_tasks.definition import CUT_PROMPTS, TaskLoader, catalogue, choice, require_files
+from lm_eval_tasks.definition import ALLOW, CUT_PROMPTS, TaskLoader, catalogue, choice, require_files
 from lm_eval_tasks.definition.schema import headline_filter
 from lm_eval_tasks.definition.signature import parts_of_task, signature
 from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, unfit
-from lm_eval_tasks.harness.context_window import ALLOW, Cut
 from lm_eval_tasks.harness.harness_results import ordered, with_errors
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 if TYPE_CHECKING:
+    from lm_eval_tasks.harness.context_window import Cut
     from lm_eval_tasks.harness.v0_5 import HostTask
 else:
     HostTask = harness.part(f"lm_eval_tasks.harness.{'v0_5' if harness.has_scorers() else 'v0_4'}", "HostTask")
