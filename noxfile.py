@@ -66,7 +66,7 @@ def harness(session: nox.Session, harness: str) -> None:
     install("-e", ".[api,report,test]")
     selected = "not slow and not vllm and not browser and not one_python"
     if "newest" in session.name:
-        code = "from lm_eval_tasks.harness.host import installed, untried; print(untried() and installed())"
+        code = "from lm_eval_tasks.harness import installed, untried; print(untried() and installed())"
         if not (version := str(session.run("python", "-c", code, silent=True)).strip()):
             session.skip("no version is newer than those that were tried")
         session.log("lm-eval %s, which was never tried", version)

@@ -1,6 +1,6 @@
 """The detector ``llm``: has a language model tag the hallucinated spans, through any model class of the harness.
 
-This module has all of it but the harness: :mod:`lm_eval_tasks.harness.llm_detector` has that, and is what the name loads.
+This module has all of it but the harness: :mod:`lm_eval_tasks.models.detector` has that, and is what the name loads.
 
 ``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
 OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel

@@ -22,7 +22,7 @@ from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import PlainError, naming
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks import commands
-from lm_eval_tasks.harness import short_errors
+from lm_eval_tasks.harness import short_errors, shorten_errors
 
 ABOUT = (
     "Companion of the harness tasks nomiracl_*, clapnq_*, mfava_*, mushroom_*, memerag_*, mtrag*, ragtruth_*. To "
@@ -63,7 +63,7 @@ GONE = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit status. Without one, print the commands in groups, each with an example. Ctrl-C is
     said in one line, with the status of a shell's."""
-    short_errors.install()
+    shorten_errors()
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
         with naming(commands.STANDARD_OUTPUT):

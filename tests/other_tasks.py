@@ -82,7 +82,7 @@ def run_guesses(folder: Path, tasks: list[str], include: Path, name: str, share:
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from lm_eval_tasks.harness.host import has_scorers
+    from lm_eval_tasks.harness import has_scorers
 
     def draw(*of: Any) -> random.Random:
         return random.Random(zlib.crc32(repr((name, *of)).encode()))

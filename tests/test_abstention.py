@@ -160,7 +160,7 @@ def test_of_a_hundred_kilobytes_only_the_ends_are_read(unit: str) -> None:
 
 
 def test_the_metric_is_the_share_that_abstains() -> None:
-    from lm_eval_tasks.harness.host import has_scorers
+    from lm_eval_tasks.harness import has_scorers
     from lm_eval_tasks.harness.metrics import abstention
 
     said = abstention(["x", "x"], ["Ich weiß es nicht.", "Paris"], language="de")

@@ -9,7 +9,7 @@ from lm_eval.utils import simple_parse_args_string
 
 from custom_metrics.usage.options import assignments
 from lm_eval_tasks.data.provenance import metadata_given
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 from tests.miniature import MINIATURE
 
 CASES = [

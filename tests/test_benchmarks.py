@@ -14,11 +14,9 @@ import pytest
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import sha256_of
+from lm_eval_tasks.data import sha256_of, sources
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.loading import TaskLoader
+from lm_eval_tasks.definition import TaskLoader, catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.dataset import first_by_hash

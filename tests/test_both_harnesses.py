@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.harness import autoload, host, short_errors, unfit
+from lm_eval_tasks import harness as host
+from lm_eval_tasks.harness import autoload, short_errors, unfit
 from tests.conftest import ROOT, command, evaluate, results_of, run
 from tests.environment import harness_start
 from tests.miniature import MINIATURE

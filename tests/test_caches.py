@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.reading.spans import Span
-from lm_eval_tasks.harness import host
+from lm_eval_tasks import harness as host
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
 from tests.conftest import loaded_tasks

@@ -13,9 +13,10 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq import dataset
 from lm_eval_tasks.clapnq.corpus import Corpus, gold_ids
-from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_of
+from lm_eval_tasks.clapnq.dataset import load, load_task, open_corpus, questions_by_kind
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.definition import in_turn
 
 CORPUS = [
     ("p1", "Moon", "pulls the water"),
@@ -72,7 +73,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_questions_with_and_without_answer_come_in_turn(mirror: Path) -> None:
-    rows = questions_of("validation", str(mirror), "t")
+    rows = in_turn(questions_by_kind("validation", str(mirror)))
     assert [row["id"] for row in rows] == ["q1", "q3", "q2", "q4", "q5"]
     assert rows[0] == {
         **{"id": "q1", "question": "why tides", "answerable": True, "answers": ["The Moon."], "target": "The Moon."},
@@ -85,14 +86,14 @@ def test_questions_with_and_without_answer_come_in_turn(mirror: Path) -> None:
 def test_answerable_questions_without_an_answer_are_counted(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = mirror / "PrimeQA/clapnq/clapnq_dev_answerable.jsonl"
     path.write_text(annotation("7", "q", "x", [" ", ""]) + "\n" + annotation("8", "q", "x", ["a"]) + "\n", "utf-8")
-    rows = questions_of("dev", str(mirror), "t")
+    rows = in_turn(questions_by_kind("dev", str(mirror)))
     assert (rows[0]["answers"], rows[0]["target"]) == ([], "unanswerable")
     assert logged(caplog) == [
         f"WARNING clapnq: 1 answerable questions of {path} have no answer to hold against; ROUGE skips them"
     ]
     path.write_text("\n", "utf-8")
     with pytest.raises(CorruptSource, match=r"answerable\.jsonl holds no question; delete it and fetch it again$"):
-        questions_of("dev", str(mirror), "t")
+        in_turn(questions_by_kind("dev", str(mirror)))
 
 
 def test_documents_without_retrieval(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:

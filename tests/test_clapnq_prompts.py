@@ -11,7 +11,7 @@ import pytest
 from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import choose_shots
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 from tests.conftest import loaded_tasks
 from tests.miniature import MINIATURE
 

@@ -88,18 +88,16 @@ def test_a_labelled_answer_has_what_its_line_says(tmp_path: Path) -> None:
     assert str(refused.value) == f"{missing}: no such file; --data names collections and files of JSON lines"
 
 
-def test_questions_of_mfava_come_from_an_earlier_runs_samples(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_questions_of_mfava_come_from_an_earlier_runs_samples(tmp_path: Path) -> None:
     doc = dict.fromkeys(mfava.COLUMNS, "x") | {"article": 3, "subset": 1, "more": 7}
     path = tmp_path / "samples_mfava_de_2026-01-01T00-00-00.jsonl"
     path.write_text(
         "".join(json.dumps({"doc_id": n, "doc": doc | {"id": f"q{n}"}, "resps": [["a"]]}) + "\n" for n in (1, 0)),
         "utf-8",
     )
-    with caplog.at_level("DEBUG", "lm_eval"):
-        documents = mfava.load("de", samples=str(path))["evaluation"]
+    documents = mfava.load("de", samples=str(path))["evaluation"]
     assert documents["id"] == ["q0", "q1"]
     assert documents["detector"] == ["lexical", "lexical"]
-    assert caplog.messages[-1].startswith(f"mfava_de: 2 questions from {path}; ")
     record = provenance.of_dataset(documents)
     assert record["read_from"] == "samples"
     assert [(file["option"], file["name"]) for file in record["local_files"]] == [("samples", path.name)]

@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from custom_metrics.statistics.marked import Draws, MarkedShare, marked_difference, marked_share, mean_share
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.detection.marked_labels import KINDS
+from lm_eval_tasks.detection.marked import KINDS
 from lm_eval_tasks.results.marks.draw import label_chances
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import few_tasks

@@ -14,10 +14,10 @@ from lm_eval.api.registry import get_model
 
 from custom_metrics.usage.options import refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq import judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
-from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
@@ -30,8 +30,8 @@ from tests.miniature import MINIATURE
 ARGUMENTS = Path(__file__).parent / "data" / "model_arguments.txt"
 OF_TASKS = {
     nomiracl: ("split", "subset", "max_samples", "seed", "max_passage_tokens", "passage_tokenizer", "mirror"),
-    clapnq: ("split", "top_k", "mirror", "samples", *metadata.OF_DETECTION, *OPTIONS),
-    mfava: ("mirror", "samples", *metadata.OF_DETECTION),
+    clapnq: ("split", "top_k", "mirror", "samples", *definition.OF_DETECTION, *OPTIONS),
+    mfava: ("mirror", "samples", *definition.OF_DETECTION),
     detection: ("mirror",),
     mushroom: ("split", "mirror"),
     memerag: ("annotators", "mirror"),
@@ -61,7 +61,7 @@ def test_the_options_of_a_task_are_the_parameters_of_its_loader(dataset: ModuleT
 @pytest.mark.parametrize(("given", "meant"), MISSPELT)
 def test_a_key_that_is_nearly_ours_is_an_error_with_the_right_name(given: str, meant: str) -> None:
     with pytest.raises(UsageError) as caught:
-        metadata.refuse_misspelt({given: 1}, ALL, "some_task")
+        definition.refuse_misspelt({given: 1}, ALL, "some_task")
     assert str(caught.value) == f"some_task: --metadata key {given!r} is not known; did you mean {meant!r}?"
 
 
@@ -78,7 +78,7 @@ def test_model_arguments_and_keys_of_other_tasks_are_left_alone() -> None:
     theirs = {*" ".join(listed).split(), *arguments_of_models()}
     assert {"pretrained", "tensor_parallel_size", "base_url", "mem_fraction_static", "top_p"} <= theirs
     assert len(theirs) > 350
-    metadata.refuse_misspelt(dict.fromkeys(theirs, 1), ALL, "some_task")
+    definition.refuse_misspelt(dict.fromkeys(theirs, 1), ALL, "some_task")
 
 
 @pytest.mark.parametrize("model", ["hf", "vllm", "sglang", "local-chat-completions", "openai-completions"])
@@ -94,7 +94,7 @@ def test_arguments_of_a_prompted_model_are_no_mistakes(model: str) -> None:
 
 def test_our_own_keys_are_far_enough_from_one_another() -> None:
     for known in ALL:
-        metadata.refuse_misspelt({known: 1}, [other for other in ALL if other != known], "some_task")
+        definition.refuse_misspelt({known: 1}, [other for other in ALL if other != known], "some_task")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_options_that_only_other_tasks_of_the_run_have_are_left_alone(options: d
 
 @pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])
 def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
-    metadata.refuse_misspelt({key: 1}, [known for known in ALL if known != "top_k"], "some_task")
+    definition.refuse_misspelt({key: 1}, [known for known in ALL if known != "top_k"], "some_task")
 
 
 @pytest.mark.parametrize(

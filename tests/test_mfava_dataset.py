@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lm_eval_tasks.data.provenance import of_dataset
 from lm_eval_tasks.data.sources import MissingSource, source_file
-from lm_eval_tasks.definition.metadata import pairs
+from lm_eval_tasks.definition import pairs
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava.dataset import LANGUAGES
@@ -22,7 +23,7 @@ REPOSITORY = "github/WorldHellow/mHallucinations-LLM"
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    for cache in (dataset._documents, detection.documents, detection._records):
+    for cache in (dataset._documents, detection._documents, detection._records):
         cache.cache_clear()
 
 
@@ -79,13 +80,12 @@ def test_articles_without_reference_or_question_are_left_out_and_counted(
 ) -> None:
     rows = ["K,A,u,R,,,,,Wer?,Was?", "K,B,u,,,,,,Wer?,Was?", "K,C,u,R,,,,,,", 'K,D,u,"R ""x"", y\nz",,,,,Wo?,']
     write_queries(tmp_path, FIVE, *rows)
-    with caplog.at_level(logging.DEBUG, "lm_eval.lm_eval_tasks.mfava.dataset"):
-        documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
+    documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
     assert documents["title"] == ["A", "D", "A"]  # the subsets in turn: A is in the first, D in the fourth
     assert documents["reference"][1] == 'R "x", y\nz'
     assert "articles left out, without a reference: 1" in caplog.text
     assert "articles left out, without a question: 1" in caplog.text
-    assert "questions that are empty in the file: 3" in caplog.text
+    assert of_dataset(documents)["left_out"][dataset.EMPTY] == 3
 
 
 @pytest.mark.parametrize(

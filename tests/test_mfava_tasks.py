@@ -20,7 +20,7 @@ from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import calibrated
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava import task as estimation

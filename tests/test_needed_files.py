@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.definition.loading import TaskLoader, needed_files, require_files
+from lm_eval_tasks.definition import TaskLoader, needed_files, require_files
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
@@ -64,7 +64,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
     monkeypatch.setattr(sources, "locate", noted)
     for cached in (
         *(module._documents for module in (nomiracl, clapnq, mfava, mushroom)),
-        detection.documents,
+        detection._documents,
     ):
         cached.cache_clear()
     loader(**options, mirror=MINIATURE)
@@ -152,9 +152,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
             32,
             "t: 32 questions, split validation, the gold passage, files from the Hugging Face hub and",
         ),
-        (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
-        (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
-        (mushroom.load_task, {"task_language": "ca"}, 2, "mushroom_ca: files from GitHub"),
+        (mfava.load_task, {"task_language": "de"}, 9, "WorldHellow/mHallucinations-LLM/datasets/"),
+        (mushroom.load_task, {"task_language": "de"}, 3, "Helsinki-NLP/mu-shroom/splits/"),
+        (mushroom.load_task, {"task_language": "ca"}, 2, "Helsinki-NLP/mu-shroom/splits/"),
     ],
 )
 def test_without_a_mirror_the_published_files_are_read(
@@ -173,6 +173,6 @@ def test_without_a_mirror_the_published_files_are_read(
 
 
 def test_without_a_mirror_the_examples_of_the_train_split_are_read(fetched: list[tuple[str, str]]) -> None:
-    answerable, unanswerable = clapnq.train_questions(None, "t")
+    answerable, unanswerable = clapnq.questions_by_kind("train", None)
     assert [len(answerable), len(unanswerable)] == [10, 6]
     assert fetched == [("PrimeQA/clapnq", f"clapnq_train_{kind}answerable.jsonl") for kind in ("", "un")]

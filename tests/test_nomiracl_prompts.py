@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 from lm_eval_tasks.nomiracl.benchmark import PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.development.released_sample import RELEASED

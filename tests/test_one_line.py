@@ -19,6 +19,7 @@ from detector_plugin.detector import UnusableDetector
 from lm_eval_tasks.cli import command_names, main
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.harness import short_errors as one_line
+from lm_eval_tasks.harness import shorten_errors
 from tests.conftest import command, run
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
@@ -87,8 +88,8 @@ def test_only_our_own_classes_are_taken_from_the_hook_that_was_there_and_none_wh
 ) -> None:
     before: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: before.append(kind))
-    one_line.install()
-    one_line.install()
+    shorten_errors()
+    shorten_errors()
     logger = logging.getLogger("lm_eval")
     monkeypatch.setattr(logger, "level", logger.level)
     for level, error in (
@@ -148,7 +149,7 @@ def test_an_error_of_writing_names_the_path(tmp_path: Path) -> None:
     """The system's own errors name no file: of a full disk, and of a file that grows over a limit."""
     code = (
         "import resource, sys\nfrom pathlib import Path\nfrom lm_eval_tasks.cli import main\n"
-        "from lm_eval_tasks.data.atomic import whole_file, whole_folder\n"
+        "from lm_eval_tasks.data import whole_file, whole_folder\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "def write(path): path.write_text('x' * 9999)\n"
         "def written():\n  with whole_file(Path('a')) as partial: write(partial)\n"
@@ -168,7 +169,7 @@ def test_an_error_of_writing_names_the_path(tmp_path: Path) -> None:
 @pytest.mark.slow("starts a Python of its own")
 def test_a_program_that_uses_the_harness_as_a_library_keeps_its_hook(tmp_path: Path) -> None:
     code = (  # Python 3.10 has a backport of exception groups, which has a hook of its own
-        "import sys, lm_eval, lm_eval.tasks; assert sys.excepthook.__module__ != 'lm_eval_tasks.harness.short_errors'\n"
-        "import lm_eval._cli.harness; assert sys.excepthook.__module__ == 'lm_eval_tasks.harness.short_errors'"
+        "import sys, lm_eval, lm_eval.tasks; assert sys.excepthook.__module__ != 'lm_eval_tasks.harness'\n"
+        "import lm_eval._cli.harness; assert sys.excepthook.__module__ == 'lm_eval_tasks.harness'"
     )
     run([sys.executable, "-c", code], tmp_path)

@@ -20,7 +20,7 @@ from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 from lm_eval_tasks.results.compare import Comparison, compare_runs
 from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.results.report.headlines import headlines

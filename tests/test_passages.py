@@ -49,11 +49,11 @@ Harness = Callable[..., dict[str, Any]]
 
 
 def test_rows_of_one_text_have_one_passage_and_the_texts_of_other_languages_their_own() -> None:
-    german = annotated.documents("de", "gold", _sample())
-    assert german["passage"] == annotated.documents("de", "silver", _sample())["passage"]
+    german = annotated.load("de", "gold", _sample())["evaluation"]
+    assert german["passage"] == annotated.load("de", "silver", _sample())["evaluation"]["passage"]
     assert [german["passage"].index(passage) for passage in german["passage"]] == [0, 1, 2, 3, 4, 5, 0]
     assert german["reference"][0] == german["reference"][6]
-    others = annotated.documents("fi", "silver", _sample())["passage"]
+    others = annotated.load("fi", "silver", _sample())["evaluation"]["passage"]
     assert not {*others} & {*german["passage"]}
 
 
@@ -71,7 +71,7 @@ def test_a_passage_is_known_by_its_place_in_parallel_files_alone() -> None:
 @pytest.mark.one_python("what the public data hold")
 def test_passages_of_the_public_data(hub: str) -> None:
     german, turkish, finnish = (
-        annotated.documents(code, kind, hub)["passage"]
+        annotated.load(code, kind, hub)["evaluation"]["passage"]
         for code, kind in (("de", "gold"), ("tr", "gold"), ("fi", "silver"))
     )
     assert (len(german), len({*german})) == (331, 238)
@@ -85,7 +85,7 @@ def test_passages_of_the_public_data(hub: str) -> None:
 
 def test_texts_of_the_public_data_are_at_the_passage_that_they_translate(hub: str) -> None:
     """Ithaca, which shares years with another text in numbers alone; narcolepsy; and the seasons in all languages."""
-    known = {row["passage"]: row["reference"] for row in annotated.documents("fi", "silver", hub)}
+    known = {row["passage"]: row["reference"] for row in annotated.load("fi", "silver", hub)["evaluation"]}
     for passage, said, names in (
         ("283", "Ithaca", {"ar": "923b34460e68", "de": "fe90309bfd09", "tr": "fa7e5afcfdb6"}),
         ("298", "arkolepsi", {"de": "1d55848a9a00", "tr": "e99c4303ab3d"}),
@@ -93,7 +93,7 @@ def test_texts_of_the_public_data_are_at_the_passage_that_they_translate(hub: st
     ):
         assert said in known[passage][:200]
         for code, digest in names.items():
-            rows = annotated.documents(code, "gold", hub)
+            rows = annotated.load(code, "gold", hub)["evaluation"]
             assert passage in {
                 row["passage"] for row in rows if hashlib.sha256(row["reference"].encode()).hexdigest()[:12] == digest
             }

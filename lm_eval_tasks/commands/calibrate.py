@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
 
     calibration = calibration_from_runs(arguments.results, arguments.detector, arguments.detector_args)
     with whole_file(arguments.output) as partial:
@@ -134,7 +134,7 @@ def _of_lines(path: Path, detector: str, detector_args: str | None) -> Iterator[
     from detector_plugin.detector import describe
     from detector_plugin.filters import shared_detector
     from detector_plugin.transformers.training.measuring import measure
-    from lm_eval_tasks.definition.metadata import pairs
+    from lm_eval_tasks.definition import pairs
     from lm_eval_tasks.detection.labelled_answers import read_labelled_lines, refuse_test_sets
 
     documents = read_labelled_lines(path, Counter())

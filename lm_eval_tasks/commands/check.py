@@ -27,7 +27,7 @@ from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line, printable
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import say
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS
+from lm_eval_tasks.definition import CUT_PROMPTS
 from lm_eval_tasks.harness.context_window import (
     DEFAULT_ANSWER,
     Cut,
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     # The libraries read both once, when they are imported.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     os.environ.setdefault("TQDM_DISABLE", "1")
-    from lm_eval_tasks.harness.host import EvaluatorConfig, HarnessCLI
+    from lm_eval_tasks.harness import EvaluatorConfig, HarnessCLI
 
     logging.getLogger("lm_eval").setLevel(logging.WARNING)
     for name in ("lm_eval.api.task", "lm_eval.api.task._task"):  # a hint about --metadata for every task
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _split_groups(manager: Any, specs: Sequence[Any]) -> Iterator[Any]:
     """The tasks of groups and tags one by one, so that an error in one does not hide others."""
-    from lm_eval_tasks.harness.host import load_yaml
+    from lm_eval_tasks.harness import load_yaml
 
     for spec in specs:
         entry = manager._index.get(spec) if isinstance(spec, str) else None
@@ -142,9 +142,9 @@ class _DryRun:
 
     def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
-        from lm_eval_tasks.data.atomic import check_writable
+        from lm_eval_tasks.data import check_writable
+        from lm_eval_tasks.harness import get_model
         from lm_eval_tasks.harness.harness_results import output_folder
-        from lm_eval_tasks.harness.host import get_model
         from lm_eval_tasks.models import DocumentAnswerer
 
         config = self.config
@@ -330,8 +330,8 @@ class _DryRun:
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
         """The findings as lines of text."""
         from lm_eval_tasks.data import sources
+        from lm_eval_tasks.harness import installed, untried
         from lm_eval_tasks.harness.autoload import task_folder
-        from lm_eval_tasks.harness.host import installed, untried
 
         yield from self.lines
         if self.requests:

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from detector_plugin.loading import load_detector
-    from lm_eval_tasks.definition.metadata import pairs
+    from lm_eval_tasks.definition import pairs
     from lm_eval_tasks.detection.language_tags import SURE, code_of, guess
 
     if arguments.logs:
@@ -101,7 +101,7 @@ def _is_coloured() -> bool:
 
 
 def _read_logs(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.data.atomic import check_place
+    from lm_eval_tasks.data import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
     from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups

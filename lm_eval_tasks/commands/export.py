@@ -109,7 +109,7 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
     tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped. Existing files of the
     same runs are replaced. Returns the results files that were written.
     """
-    from lm_eval_tasks.data.atomic import finished
+    from lm_eval_tasks.data import finished
     from lm_eval_tasks.data.sources import MissingSource
 
     if place.is_dir() and place.resolve() in (output.resolve(), *output.resolve().parents):
@@ -123,7 +123,7 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
 
 
 def _export_file(file: Path, output: Path) -> Iterator[Path]:
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
     from lm_eval_tasks.data.samples import write_without_secrets
     from lm_eval_tasks.runs.results_file import leaves_of, read_results
 
@@ -203,22 +203,21 @@ def export_clapnq(
     are the command's; `options` are the retriever's. ``rag-gold`` is the paper's E5-G-CLAPnq-T5-lg. The place of each gold
     passage follows from `seed` and the question alone, not from the order of the questions.
     """
+    from lm_eval_tasks import definition
     from lm_eval_tasks.clapnq import dataset, retrieval
     from lm_eval_tasks.data import provenance, sources
-    from lm_eval_tasks.definition import metadata
-    from lm_eval_tasks.harness import autoload
-    from lm_eval_tasks.harness.host import TaskManager
+    from lm_eval_tasks.harness import TaskManager, autoload
 
-    metadata.choice("split", split, dataset.FILE_SPLIT, _WHO)
-    metadata.choice("setting", setting, SETTINGS, _WHO)
-    metadata.choice("prompt", prompt, PROMPTS, _WHO)
+    definition.choice("split", split, dataset.FILE_SPLIT, _WHO)
+    definition.choice("setting", setting, SETTINGS, _WHO)
+    definition.choice("prompt", prompt, PROMPTS, _WHO)
     for column in columns:
-        metadata.choice("column", column, COLUMNS, _WHO)
+        definition.choice("column", column, COLUMNS, _WHO)
     if setting == "gold" and (retriever or options):
         raise UsageError(f"{_WHO}: the setting gold has no retriever; say --setting rag or rag-gold")
     retriever = retriever or "bm25"
     if setting != "gold":
-        metadata.choice("retriever", retriever, retrieval.names(), _WHO)
+        definition.choice("retriever", retriever, retrieval.names(), _WHO)
         retrieval.refuse_unfitting(retriever, options or {}, _WHO)
     name = f"clapnq_gold{PROMPTS[prompt]}"
     task_options = {"split": split, **({"mirror": mirror} if mirror else {})}

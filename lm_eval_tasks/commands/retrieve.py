@@ -63,18 +63,19 @@ def retrieve(
     """
     from custom_metrics.scores.aggregations import defined_score
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
+    from lm_eval_tasks import definition
     from lm_eval_tasks.clapnq import retrieval
     from lm_eval_tasks.clapnq.corpus import gold_ids
-    from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_of
+    from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_by_kind
     from lm_eval_tasks.clapnq.retrieval.run import write_run
     from lm_eval_tasks.data import sources
-    from lm_eval_tasks.definition import metadata
+    from lm_eval_tasks.definition import in_turn
 
-    metadata.choice("split", split, FILE_SPLIT, _WHO)
-    metadata.positive("k", k, _WHO)
+    definition.choice("split", split, FILE_SPLIT, _WHO)
+    definition.positive("k", k, _WHO)
     retrieval.refuse_unfitting(name, options, _WHO)
     folder = sources.mirror_folder(mirror)
-    rows = questions_of(split, folder, _WHO)
+    rows = in_turn(questions_by_kind(split, folder))
     corpus = open_corpus(folder)
     if k > len(corpus):
         raise ValueError(f"{_WHO}: k={k} is larger than the corpus ({len(corpus)} passages)")

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.harness.host import make_table
+    from lm_eval_tasks.harness import make_table
     from lm_eval_tasks.results.score import score
 
     for written in score(

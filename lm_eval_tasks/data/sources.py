@@ -17,7 +17,8 @@ import logging
 import os
 import re
 import shutil
-from collections import Counter
+import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,15 +30,17 @@ from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
-from lm_eval_tasks.data.atomic import digests_of, whole_file
+from lm_eval_tasks.data import cache_folder as cache_folder  # callers have both from here
+from lm_eval_tasks.data import digests_of, whole_file
 from lm_eval_tasks.data.tables import CorruptSource as CorruptSource
-from lm_eval_tasks.data.tables import check_end, check_readable, plain_files
+from lm_eval_tasks.data.tables import check_end, check_readable
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
 LARGEST_MEMBER = 1 << 20
 """Bytes of a file in a folder of files; the largest has 6 kB. A larger one is not unpacked."""
+LARGEST_ARCHIVE = 1 << 30
+"""Bytes, unpacked; Mu-SHROOM's have 6 to 19 MB. One that goes on beyond it is refused."""
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -48,13 +51,9 @@ _ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
 
 
 class MissingSource(PlainError, FileNotFoundError):
-    """A public file is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
+    """A public file is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
 
-    Attributes:
-        files: the ``SourceFile`` of every missing file, where all were checked.
-    """
-
-    files: Sequence[SourceFile] = ()
+    files: Sequence[SourceFile] = ()  # all that are missing, where all were checked
 
 
 @dataclass(frozen=True)
@@ -123,15 +122,11 @@ def source_file(repository: str, path: str) -> SourceFile:
 
 
 class Located(NamedTuple):
-    """A public file that was read.
-
-    Attributes:
-        origin: ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``.
-    """
+    """A public file that was read."""
 
     file: SourceFile
     path: Path
-    origin: str
+    origin: str  # ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``
 
 
 _RECORD: ContextVar[list[Located] | None] = ContextVar("_RECORD", default=None)
@@ -186,6 +181,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     except CorruptSource:
         if not file.checksum or not digests_of(local).matches(file.checksum):  # else it was published so
             raise
+    log.debug("%s/%s is from %s", repository, path, folder or file.host)
     record = _RECORD.get()
     if record is not None:
         record.append(Located(file, local, origin))
@@ -231,12 +227,8 @@ def is_offline() -> bool:
 
 
 def fetch(file: SourceFile) -> Path:
-    """A local copy of a public file from the download caches or its host; mirrors are ignored.
-
-    Raises:
-        MissingSource: it is in no cache and could not be downloaded.
-        CorruptSource: it does not have the pinned checksum.
-    """
+    """A local copy of a public file from the download caches or its host; mirrors are ignored. A MissingSource where it
+    cannot be downloaded, a CorruptSource where it does not have the pinned checksum."""
     if file.host == "github":
         return _from_github(file)
     from huggingface_hub import hf_hub_download
@@ -298,43 +290,52 @@ def _download(file: SourceFile, target: Path) -> None:
 
 def _unpack(file: SourceFile, archive: Path) -> None:
     """Keep a folder of a commit's archive, and with it all others that are listed: each as a whole, if the names and blob
-    ids of its files are those that its git id pins. Of an archive that is cut, those before the cut are kept."""
+    ids of its files are those that its git id pins. Of an archive that is cut, those before the cut are kept. Names, sizes
+    and kinds of its members are not trusted."""
     commit = file.repository, file.revision
     folders = {f.path: f for f in (*files(), file) if f.is_folder and (f.repository, f.revision) == commit}
     with TemporaryDirectory(dir=archive.parent) as temporary:
         unpacked = {path: Path(temporary, str(number)) for number, path in enumerate(folders)}
-
-        def target(name: str) -> Path | None:
-            top, _, path = name.partition("/")
-            folder, slash, member = path.rpartition("/")
-            is_plain = _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(member)
-            return unpacked[folder + slash] / member if is_plain and folder + slash in unpacked else None
-
+        total = 0
         try:
-            advice = f"it came from {file.url}; fetch it again"
-            for name, content in plain_files(archive, LARGEST_MEMBER, Counter(), advice, target):
-                if path := target(name):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(content)
+            with tarfile.open(archive, "r|gz") as tar:
+                for member in tar:
+                    if (total := total + member.size) > LARGEST_ARCHIVE:
+                        raise ValueError(
+                            f"it unpacks to more than {LARGEST_ARCHIVE >> 20} MB, as no public archive does"
+                        )
+                    top, _, path = member.name.partition("/")
+                    folder, slash, name = path.rpartition("/")
+                    place = unpacked.get(folder + slash) if member.isreg() and member.size <= LARGEST_MEMBER else None
+                    if place and _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(name):
+                        place.mkdir(exist_ok=True)
+                        stream = tar.extractfile(member)
+                        (place / name).write_bytes(stream.read() if stream else b"")
+        except (
+            EOFError,
+            OSError,
+            zlib.error,
+            tarfile.TarError,
+            ValueError,
+        ) as error:  # the last two: of broken headers
+            raise CorruptSource(
+                f"{archive} is cut or damaged ({error}); it came from {file.url}; fetch it again"
+            ) from error
         finally:
             archive.unlink()
             whole = [p for p, f in unpacked.items() if f.is_dir() and digests_of(f).matches(folders[p].checksum)]
-            for folder in whole:
-                local = _github_cache(folders[folder])
+            for path in whole:
+                local = _github_cache(folders[path])
                 shutil.rmtree(local, ignore_errors=True)  # it may be there, damaged
-                with whole_file(local) as partial:
-                    unpacked[folder].rename(partial)
+                local.parent.mkdir(parents=True, exist_ok=True)
+                unpacked[path].rename(local)
         if file.path not in whole:
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
-    """Download a file into a mirror folder (atomically); an existing copy is kept.
-
-    Raises:
-        CorruptSource: the existing or the downloaded copy does not have the pinned checksum; or, where none is known,
-            cannot be read in the format of its suffix.
-    """
+    """Download a file into a mirror folder (atomically); an existing copy is kept. A CorruptSource where either does not
+    have the pinned checksum or, where none is known, cannot be read in the format of its suffix."""
     target = folder / file.mirror_path
     if target.exists():
         if not _is_as_pinned(target, file):

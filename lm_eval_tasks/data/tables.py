@@ -1,20 +1,16 @@
-"""Readers of public files: TSV, CSV, JSON lines, gzipped or not, with errors that name a line; and archives.
-
-Nothing in an archive (``.tar.gz``) is trusted: neither names, nor sizes, nor kinds of members.
-"""
+"""Readers of public files: TSV, CSV, JSON lines, gzipped or not, with errors that name a line."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import json
-import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from custom_metrics.usage.plain_errors import PlainError
 
@@ -134,6 +130,22 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
         yield number, value
 
 
+Row = TypeVar("Row")
+
+
+def read_rows(
+    path: Path, parse: Callable[[dict[str, Any]], Row], wrong: str, seen: Counter[str] | None = None
+) -> Iterator[Row]:
+    """What `parse` makes of each object of a JSON lines file (:func:`read_json_lines`). An error that it raises, of a value
+    of the wrong kind, becomes a CorruptSource: the line, what is `wrong` there, and the error."""
+    for number, row in read_json_lines(path, seen):
+        try:
+            parsed = parse(row)
+        except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise CorruptSource(f"{path}, line {number}: {wrong}: {error!r}") from error
+        yield parsed
+
+
 def text_of(row: Mapping[str, Any], column: str, needed: bool = True) -> str:
     """The text in a column, else a ValueError; half a surrogate pair, which no table can hold, becomes a question mark. An
     absent text is empty unless it is `needed`."""
@@ -182,59 +194,3 @@ def check_end(path: Path) -> None:
                 f"{path} ends in the middle of a line: it was cut on the way. Fetch it again; if it is whole as it is, add "
                 f"a line end."
             )
-
-
-# ------------------------------------------------------------------------------------------------------------- archives
-
-LARGEST_ARCHIVE = 1 << 30
-"""Bytes, unpacked; Mu-SHROOM's of de, es, fi and it have 6 to 19 MB. One that goes on beyond it is refused."""
-
-
-def plain_files(
-    archive: Path, largest: int, left_out: Counter[str], advice: str, is_wanted: Callable[[str], object] = bool
-) -> Iterator[tuple[str, bytes]]:
-    """Name and content of an archive's plain files, one after another: of those whose name `is_wanted`.
-
-    Links, devices and files of more than `largest` bytes are passed over, and counted in `left_out`.
-
-    Raises:
-        CorruptSource: it is cut, damaged, or unpacks to more than ``LARGEST_ARCHIVE``; the message ends with `advice`.
-    """
-    try:
-        with gzip.open(archive) as unpacked:
-            stream = _Limited(unpacked, archive, advice)
-            with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
-                for member in tar:
-                    if member.isdir() or not is_wanted(member.name):
-                        continue
-                    if not member.isreg() or member.issparse():  # links, devices, holes
-                        left_out["members of the archive that are no plain files"] += 1
-                    elif member.size > largest:
-                        left_out[f"members of the archive of more than {largest >> 20} MB"] += 1
-                    else:
-                        file = tar.extractfile(member)
-                        yield member.name, file.read() if file else b""
-            while stream.read(1 << 20):  # to the checksum at the end; tarfile stops where it finds no further member
-                pass
-            if not stream.total:
-                raise tarfile.ReadError("it is empty")
-    except CorruptSource:
-        raise
-    except (EOFError, OSError, zlib.error, tarfile.TarError, ValueError) as error:  # the last two: of broken headers
-        raise CorruptSource(f"{archive} is cut or damaged ({error}); {advice}") from error
-
-
-class _Limited:
-    """A readable stream of limited length: a few kilobytes of gzip can unpack to terabytes."""
-
-    def __init__(self, stream: gzip.GzipFile, archive: Path, advice: str) -> None:
-        self.stream = stream
-        self.refusal = f"{archive} unpacks to more than {LARGEST_ARCHIVE >> 20} MB, as no public archive does; {advice}"
-        self.total = 0
-
-    def read(self, size: int) -> bytes:
-        block = self.stream.read(size)
-        self.total += len(block)
-        if self.total > LARGEST_ARCHIVE:
-            raise CorruptSource(self.refusal)
-        return block

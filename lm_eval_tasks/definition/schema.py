@@ -208,7 +208,7 @@ class Base:
         file: its name.
         comment: on top of the file, what the tasks ask.
         task: a subclass of :class:`lm_eval_tasks.harness.task.GroundedTask`, or that class.
-        documents: the task's ``custom_dataset``, a :class:`lm_eval_tasks.definition.loading.TaskLoader`.
+        documents: the task's ``custom_dataset``, a :class:`lm_eval_tasks.definition.TaskLoader`.
         dataset_path: the public data set's name on the hub.
         filters: name to steps; every metric is computed once for each.
         process_results: the function from a document and a filtered answer to the values of the metrics.
@@ -357,22 +357,17 @@ def _metric(entry: Mapping[str, Any]) -> Metric:
     metric = Metric("")
     defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
     fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
-    balances = entry.get("balances")
     if fields.get("unit", metric.unit) not in get_args(Unit):
         fields.pop("unit")
-    higher = entry.get("higher_is_better")
-    return replace(
-        metric,
-        **fields,
-        higher_is_better=higher if isinstance(higher, bool) else None,
-        balances=tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else (),
-    )
+    balances, higher = entry.get("balances"), entry.get("higher_is_better")
+    balanced = tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else ()
+    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None, balances=balanced)
 
 
 PREFIX = "marked_"
 """Of the names of metrics by people's marks."""
 WRONG_LABELS = "wrong_label_rate"
-_BY_LABELS = "lm_eval_tasks.detection.marked_labels"  # which has their kinds
+_BY_LABELS = "lm_eval_tasks.detection.marked"  # which has their kinds
 _LABELLED = (
     *("hallucination_rate", "error_rate", "balanced_error"),
     *("unanswerable_accuracy", "answerable_abstention_rate"),

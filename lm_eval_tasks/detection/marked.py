@@ -16,15 +16,23 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from custom_metrics.reading.spans import probabilities, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation, NotMeasured, Source, Strata
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
+from custom_metrics.statistics.marked import (
+    Draws,
+    MarkedMean,
+    MarkedShare,
+    marked_difference,
+    marked_mean,
+    marked_share,
+    mean_share,
+)
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
-from lm_eval_tasks.definition.schema import PREFIX, Metric
+from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS, Metric
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -126,9 +134,7 @@ def value_of(
 ) -> dict[str, Any] | None:
     """What a document's answer, as the filter ``hallucination_spans`` returns it, adds to the rate (:data:`FIELDS`), with
     its article and people's spans, without what is ``None``. `counts` is whether the answer's words do; those of one that
-    abstains do not. ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws,
-    with weight 0.
-    """
+    abstains do not. ``None`` where no word counts, unless the answer was drawn: then it has weight 0."""
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0
     drawn = marks.answers.get(str(doc["id"]))
@@ -138,16 +144,9 @@ def value_of(
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
     times, weight, share = drawn[1:4] if drawn is not None else (0, 1.0, None)
-    value = {
-        "words": number,
-        "expected": expected,
-        "article": doc.get("article"),
-        "times": times,
-        "weight": weight,
-        "marked": share,
-        "left_out": drawn.left_out if drawn is not None else None,
-        "spans": [*map(list, drawn.spans)] if drawn is not None else None,
-    }
+    value = {"words": number, "expected": expected, "article": doc.get("article")}
+    value |= {"times": times, "weight": weight, "marked": share}
+    value |= {} if drawn is None else {"left_out": drawn.left_out, "spans": [*map(list, drawn.spans)]}
     return {name: field for name, field in value.items() if field is not None}
 
 
@@ -311,10 +310,9 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
         log.warning("%s: no answer that was drawn could be judged by anybody, so there is no marked_rate", task)
         return
     figure = rate[1].figure
+    bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
     if math.isnan(figure.low):
         bounds = "without bounds: too few draws, or too few different articles"
-    else:
-        bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
     worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
     unknown = f"; {basis['cannot_tell']} more could be judged by nobody" if basis["cannot_tell"] else ""
     log.info(
@@ -333,3 +331,75 @@ def log_kappa(task: str, kappa: float | None, message: str, doubt: str) -> None:
         doubted = f": so little that {doubt}; look at the answers they differ on" if kappa < LOW_KAPPA else ""
         level = logging.WARNING if doubted else logging.INFO
         log.log(level, "%s: %s%s", task, message.format(kappa), doubted)
+
+
+# ------------------------------------------------------------------------------------------------ rates by people's labels
+#
+# Rates of right and wrong answers as people would read them: their labels of some answers, joined with ours of all. A label
+# says whether an answer answers the question, declines, or does neither. ``score --marks`` adds
+# ``marked_hallucination_rate`` and so on to a finished run. Estimator: custom_metrics.statistics.marked.marked_share.
+
+LABELS = ("answers", "declines", "neither")
+LABEL_FIELDS = ("answerable", "label", "times", "weight", *LABELS[:2], "doubtful")
+"""What an answer adds to a rate: whether its question can be answered; the number of our label; how often it was drawn;
+the inverse of its chance; the shares of annotators who say that it answers, and that it declines; and whether our label is
+doubtful."""
+
+_ANSWERED, _DECLINED, _READABLE, _ALL = (1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1)  # by label
+_NOT_ANSWERED, _NOT_DECLINED = (0, 1, 1), (1, 0, 1)
+
+
+class MarkedLabels(MarkedRate):
+    """The mean of one or two shares by people's labels. Its rows are :data:`LABEL_FIELDS`.
+
+    Attributes:
+        parts: of each share whether its questions can be answered, ``None`` for all; and its numerator and denominator.
+    """
+
+    form = (len(LABEL_FIELDS),)
+    record = LABELS_RECORD
+
+    def __init__(self, name: str, *parts: tuple[bool | None, ArrayLike, ArrayLike]) -> None:
+        super().__init__(name)
+        self.parts = parts
+
+    def statistics(self, value: Any) -> list[float]:
+        fields = {"times": 0, "weight": 1.0, "answers": math.nan, "declines": math.nan, **value}
+        return [fields[name] for name in LABEL_FIELDS]
+
+    def shares(self, rows: Rows) -> list[tuple[Draws, MarkedShare]]:
+        """Each share with its draws; empty where one is not known."""
+        shares = []
+        for asked, numerator, denominator in self.parts:
+            asks = rows.values[:, 0]
+            values = rows.values[~np.isnan(asks) if asked is None else asks == asked]
+            _, ours, times, weights, answers, declines, doubtful = values.T
+            labels = np.column_stack([answers, declines, 1 - answers - declines])
+            share = marked_share(ours.astype(int), doubtful > 0, times, weights, labels, numerator, denominator)
+            if share is None:
+                return []
+            shares.append((Draws.of(times[times > 0]), share))
+        return shares
+
+    def figure(self, rows: Rows) -> Figure:
+        """The rate; its ``n`` is the number of labelled answers."""
+        shares = self.shares(rows)
+        number = sum(len(draws.times) for draws, _ in shares)
+        return mean_share([share for _, share in shares]).figure._replace(n=number) if shares else UNDEFINED
+
+    def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
+        pairs = [(self.shares(stratum[first]), self.shares(stratum[second])) for stratum in strata]
+        parts = [(draws, one, other) for pair in pairs for (draws, one), (_, other) in zip(*pair, strict=False)]
+        return marked_difference(*parts) if parts else NO_DIFFERENCE
+
+
+marked_hallucination_rate = MarkedLabels(f"{PREFIX}hallucination_rate", (False, _ANSWERED, _READABLE))
+marked_error_rate = MarkedLabels(f"{PREFIX}error_rate", (True, _DECLINED, _READABLE))
+marked_balanced_error = MarkedLabels(
+    f"{PREFIX}balanced_error", (False, _NOT_DECLINED, _ALL), (True, _NOT_ANSWERED, _ALL)
+)
+marked_unanswerable_accuracy = MarkedLabels(f"{PREFIX}unanswerable_accuracy", (False, _DECLINED, _ALL))
+marked_answerable_abstention_rate = MarkedLabels(f"{PREFIX}answerable_abstention_rate", (True, _DECLINED, _ALL))
+wrong_label_rate = MarkedLabels(WRONG_LABELS, (None, 1 - np.eye(len(LABELS)), _ALL))
+KINDS = {name: kind for name, kind in globals().items() if isinstance(kind, MarkedLabels)}
+"""Name to kind, of all rates by labels."""

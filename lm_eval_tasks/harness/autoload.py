@@ -35,7 +35,7 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from lm_eval_tasks.harness import unfit
+from lm_eval_tasks.harness import lacking, shorten_errors, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,14 +109,10 @@ def _extend(module: ModuleType) -> None:
                 setattr(module, _MARK, True)
                 getattr(harness_results, _RESULTS[module.__name__])(module)
         elif module.__name__ == _COMMAND_LINE:
-            from lm_eval_tasks.harness import short_errors
-
-            short_errors.install()
+            shorten_errors()
         else:
             _register(*_REGISTRIES[module.__name__])
     except Exception as error:
-        from lm_eval_tasks.harness.host import lacking
-
         unfit[:] = unfit or [lacking(f"what is needed of {module.__name__} ({error})")]
         log.warning("%s (tasks that are not of lm-eval-grounded run as ever)", unfit[0])
         log.debug("how %s differs", module.__name__, exc_info=True)
@@ -211,12 +207,9 @@ def install() -> None:
         return _refuse(reason)
     sys.meta_path.insert(0, _Finder())
     if tuple(map(int, re.findall(r"\d+", version("lm_eval"))[:3])) < _OLDEST:
-        from lm_eval_tasks.harness import short_errors
-        from lm_eval_tasks.harness.host import lacking
-
         unfit.append(lacking("tasks with figures of their own"))
         log.warning("%s", unfit[0])
-        short_errors.install()
+        shorten_errors()
     if "lm_eval" in sys.modules:
         for name in _WATCHED & sys.modules.keys():
             _extend(sys.modules[name])

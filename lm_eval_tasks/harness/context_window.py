@@ -16,10 +16,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS
-
-ALLOW = "allow"
-"""The value of ``--metadata`` ``cut_prompts`` with which a run with cut prompts goes on."""
+from lm_eval_tasks.definition import ALLOW, CUT_PROMPTS
 
 _ANSWER_BOUNDS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the first one given counts
 _NORMALISES = {"HFLM", "VLLM", "TRTLLM"}  # the others know the first of them only

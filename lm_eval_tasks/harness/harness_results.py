@@ -25,12 +25,14 @@ from functools import wraps
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from custom_metrics.statistics.strata import error_across
-from lm_eval_tasks.data.atomic import check_writable
+from lm_eval_tasks.data import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
-from lm_eval_tasks.harness.context_window import PromptCheck
+
+if TYPE_CHECKING:
+    from lm_eval_tasks.harness.context_window import PromptCheck
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -148,7 +150,7 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         if source not in WEIGHTLESS:
             return
         from lm_eval_tasks.data.provenance import PACKAGE
-        from lm_eval_tasks.harness.host import get_model
+        from lm_eval_tasks.harness import get_model
 
         model: Any = get_model(source)
         name = model.results_name(model_args)
@@ -181,7 +183,10 @@ def check_prompts(evaluator: ModuleType) -> None:
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         call = form.bind(*args, **kwargs).arguments
         tasks = call["task_dict"].get("tasks", call["task_dict"])
-        _current_check[:] = [PromptCheck(call["lm"], list({id(task): task for task in _ours(tasks)}.values()))]
+        if hasattr(call["lm"], "tok_encode"):  # others cut no prompts
+            from lm_eval_tasks.harness.context_window import PromptCheck
+
+            _current_check[:] = [PromptCheck(call["lm"], list({id(task): task for task in _ours(tasks)}.values()))]
         try:
             return evaluate_as_theirs(*args, **kwargs)
         finally:

@@ -13,7 +13,7 @@ from lm_eval.api.registry import register_metric
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.response import final_answer
-from lm_eval_tasks.harness.host import has_scorers
+from lm_eval_tasks.harness import has_scorers
 
 
 @register_metric(  # type: ignore[untyped-decorator]

@@ -1,9 +1,8 @@
-"""Under ``lm_eval``, our errors end in one line with their message, without a traceback.
+"""Errors in one line, without a traceback, for ``sys.excepthook`` (:func:`lm_eval_tasks.harness.shorten_errors`).
 
-The harness shows errors with 40 lines of traceback and more. The hook here shortens
+The harness shows errors with 40 lines of traceback and more. Shortened are
 :class:`~custom_metrics.usage.plain_errors.PlainError`, the harness's errors about unknown tasks and models where one of
-ours was meant, and those of a backend that lacks its package (:func:`as_ours`). Every other error goes to the hook that was
-there before, unless it quotes a secret. With ``LMEVAL_LOG_LEVEL=DEBUG`` these go there too.
+ours was meant, and those of a backend that lacks its package (:func:`as_ours`). With ``LMEVAL_LOG_LEVEL=DEBUG`` nothing is.
 """
 
 from __future__ import annotations
@@ -13,31 +12,23 @@ import re
 import sys
 import traceback
 from types import TracebackType
-from typing import Any
 
 from custom_metrics.usage.plain_errors import PlainError, UsageError
 from custom_metrics.usage.printable import on_one_line
 from custom_metrics.usage.secrets import blank
 
 
-def install() -> None:
-    """Set ``sys.excepthook``, once."""
-    before = sys.excepthook
-    if getattr(before, "is_one_line", False):
-        return
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        debugging = logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG
-        plain = None if debugging else as_ours(error)
-        if isinstance(plain, PlainError):
-            print(one_line(plain), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
-        elif blank(shown := "".join(traceback.format_exception_only(error))) != shown:  # such as an address with a key
-            print(blank("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)  # noqa: T201
-        else:
-            before(kind, error, trace)
-
-    hook.is_one_line = True  # type: ignore[attr-defined]
-    sys.excepthook = hook
+def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> bool:
+    """Print an error in one line, or without the secrets that it quotes. Otherwise print nothing, and return false."""
+    debugging = logging.getLogger("lm_eval").getEffectiveLevel() <= logging.DEBUG
+    plain = None if debugging else as_ours(error)
+    if isinstance(plain, PlainError):
+        print(one_line(plain), file=sys.stderr)  # noqa: T201 (the interpreter would print here too)
+    elif blank(shown := "".join(traceback.format_exception_only(error))) != shown:  # such as an address with a key
+        print(blank("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)  # noqa: T201
+    else:
+        return False
+    return True
 
 
 _NO_TASK = re.compile(r"Tasks not found: (.+)|'?\"?Spec '(.+?)' is not a registered task")  # 0.4, 0.5

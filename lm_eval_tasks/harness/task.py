@@ -19,23 +19,22 @@ from custom_metrics.statistics.figures import FEW, Figure, Rows, is_measurable, 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
+from lm_eval_tasks import harness
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.provenance import CUT, LEFT_OUT, NO_STATEMENT
-from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.loading import TaskLoader, require_files
-from lm_eval_tasks.definition.metadata import CUT_PROMPTS, choice
+from lm_eval_tasks.definition import ALLOW, CUT_PROMPTS, TaskLoader, catalogue, choice, require_files
 from lm_eval_tasks.definition.schema import headline_filter
 from lm_eval_tasks.definition.signature import parts_of_task, signature
-from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, host, unfit
-from lm_eval_tasks.harness.context_window import ALLOW, Cut
+from lm_eval_tasks.harness import Unanswered, autoload, filtered, flat, harness_results, unfit
 from lm_eval_tasks.harness.harness_results import ordered, with_errors
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 if TYPE_CHECKING:
+    from lm_eval_tasks.harness.context_window import Cut
     from lm_eval_tasks.harness.v0_5 import HostTask
 else:
-    HostTask = host.part(f"lm_eval_tasks.harness.{'v0_5' if host.has_scorers() else 'v0_4'}", "HostTask")
+    HostTask = harness.part(f"lm_eval_tasks.harness.{'v0_5' if harness.has_scorers() else 'v0_4'}", "HostTask")
 
 autoload.register()  # the harness imports a task's class before it looks up the task's filters and aggregations
 
@@ -86,7 +85,7 @@ class GroundedTask(HostTask):
         self._table_elsewhere = catalogue.table_elsewhere(loader.folder) if isinstance(loader, TaskLoader) else None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Load the documents as the harness does, after :func:`lm_eval_tasks.definition.loading.require_files`."""
+        """Load the documents as the harness does, after :func:`lm_eval_tasks.definition.require_files`."""
         loader = self.config.custom_dataset
         require_files(loader, {**(self.config.metadata or {}), **(self.config.dataset_kwargs or {})})
         super().download(dataset_kwargs, **kwargs)
@@ -103,7 +102,7 @@ class GroundedTask(HostTask):
         chosen, limit = options.get("samples"), options.get("limit")
         templated = bool(options.get("apply_chat_template"))
         self.run_settings = {"apply_chat_template": templated, "limit": limit, "samples": chosen}
-        self._templates = host.chat_template_digest(options), str(options.get("system_instruction") or "")
+        self._templates = harness.chat_template_digest(options), str(options.get("system_instruction") or "")
         number = len(chosen) if chosen else len(self.eval_docs)
         number = number if limit is None else min(number, limit)
         processes = self._processes = options.get("world_size", 1)
@@ -328,7 +327,7 @@ class GroundedTask(HostTask):
             config,
             metadata.get("version"),
             documents if limit is None else min(documents, limit),
-            host.installed(),
+            harness.installed(),
             self.config.num_fewshot or 0,
             *self._templates,
         )
@@ -363,7 +362,7 @@ def _with_content_key(
     The harness uses that name for the key of its request cache only. Its own keys are the task's name, shots and chat
     template: with these alone it would reuse requests of other options, another mirror or another version of the prompt.
     """
-    settings = [host.installed(), [request.arguments for request in first], options.get("samples")]
+    settings = [harness.installed(), [request.arguments for request in first], options.get("samples")]
     digest = hashlib.sha256(json.dumps(settings, default=str).encode())
     for doc in docs:
         digest.update(json.dumps(doc, sort_keys=True, default=str).encode())

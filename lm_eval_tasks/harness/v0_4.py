@@ -15,9 +15,9 @@ from lm_eval.api.task import ConfigurableTask
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.harness import host
+from lm_eval_tasks import harness
 
-host.require(ConfigurableTask, [*host.HOOKS.split(), "aggregation"])
+harness.require(ConfigurableTask, [*harness.HOOKS.split(), "aggregation"])
 
 
 class HostTask(ConfigurableTask):  # type: ignore[misc]

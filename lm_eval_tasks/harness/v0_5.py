@@ -14,10 +14,13 @@ from lm_eval.scorers import GenScorer, MetricKey
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.harness import flat, host
+from lm_eval_tasks import harness
+from lm_eval_tasks.harness import flat
 
-host.require(GenScorer, ["_resolve_metrics", "aggregate", "set_results"])
-host.require(GenerateTask, [*host.HOOKS.split(), "_build_scorers", "_qualified_name", "aggregate", "process_instances"])
+harness.require(GenScorer, ["_resolve_metrics", "aggregate", "set_results"])
+harness.require(
+    GenerateTask, [*harness.HOOKS.split(), "_build_scorers", "_qualified_name", "aggregate", "process_instances"]
+)
 SCORER = "grounded"
 
 

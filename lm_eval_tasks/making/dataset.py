@@ -12,11 +12,11 @@ from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import TaskLoader
+from lm_eval_tasks.definition import TaskLoader
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 
@@ -62,11 +62,11 @@ def load(
         translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
         ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
     """
-    metadata.choice("step", step, steps.STEPS, "making")
+    definition.choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    metadata.positive("min_characters", min_characters, task)
-    metadata.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.positive("min_characters", min_characters, task)
+    definition.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
             f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata "
@@ -77,7 +77,7 @@ def load(
         raise UsageError(
             f"""{task}: name the language of the data: --metadata '{{"articles": "FILE", "language": "de"}}'"""
         )
-    metadata.choice("language", language, LANGUAGES, task)
+    definition.choice("language", language, LANGUAGES, task)
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
@@ -130,7 +130,7 @@ def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[s
         return list(allowed)
     values = [value.strip() for value in given.split("+")] if isinstance(given, str) else list(given)
     for value in values:
-        metadata.choice(name, value, allowed, task)
+        definition.choice(name, value, allowed, task)
     return [value for value in allowed if value in values]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection.detection_base import detection_base
+from lm_eval_tasks.detection import detection_base
 from lm_eval_tasks.memerag import LANGUAGES
 
 _DATA = "amazon-science/MEMERAG"

@@ -6,22 +6,19 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_columns
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.data.tables import read_rows, text_of
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.memerag import LANGUAGES
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -45,7 +42,7 @@ class JudgedAnswer(NamedTuple):
     sentences: list[tuple[Span, str]]  # place in the answer, and label
 
 
-def load(language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the answers of a language, for a detector.
 
     Args:
@@ -61,9 +58,7 @@ def load(language: str, annotators: str = "one", mirror: str | None = None, **ig
     return _load(f"memerag_{language}", language, annotators, mirror, ignored, _answer)
 
 
-def load_sentences(
-    language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any
-) -> dict[str, Dataset]:
+def load_sentences(language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the judged sentences of a language, for a judge. Arguments and errors are those of :func:`load`.
 
     Returns:
@@ -97,10 +92,8 @@ def _load(
     mirror: str | None,
     ignored: Mapping[str, Any],
     documents_of: Callable[[JudgedAnswer], Iterator[dict[str, Any]]],
-) -> dict[str, Dataset]:
-    metadata.choice("language", language, LANGUAGES, task)
-    metadata.choice("annotators", annotators, FOLDERS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+) -> Documents:
+    load_task.check(task, ignored, language=(language, LANGUAGES), annotators=(annotators, FOLDERS))
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(language, annotators), mirror)
@@ -151,11 +144,8 @@ def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
     Raises:
         CorruptSource: a line is no judged answer.
     """
-    for number, row in read_json_lines(path, counts):
-        try:
-            document = _judged_answer(row, counts)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise sources.CorruptSource(f"{path}, line {number}: no judged answer of MEMERAG: {error!r}") from error
+    parse = partial(_judged_answer, counts=counts)
+    for document in read_rows(path, parse, "no judged answer of MEMERAG", counts):
         labels = Counter(label for _, label in document.sentences)
         judged = labels[SUPPORTED] + labels[NOT_SUPPORTED]
         if not document.passages:

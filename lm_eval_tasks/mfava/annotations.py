@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import align, render, tag_counts
@@ -23,20 +23,16 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, UNREADABLE, LabelledAnswer, is_unreadable
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 ANNOTATIONS = ("gold", "silver")
 
 
-def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the annotated answers of a language.
 
     Args:
@@ -49,13 +45,9 @@ def load(language: str, annotations: str = "gold", mirror: str | None = None, **
         ``end``, ``category``, in characters of the answer), ``target`` (the answer, tagged).
     """
     task = f"mfava_detection_{language}_{annotations}"
-    metadata.choice("annotations", annotations, ANNOTATIONS, task)
     annotated = [code for code, entry in LANGUAGES.items() if (entry.gold if annotations == "gold" else entry.silver)]
-    metadata.choice("language", language, annotated, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    folder = sources.mirror_folder(mirror)
-    log.debug("%s: files from %s", task, folder or "GitHub")
-    return {"evaluation": documents(language, annotations, str(folder) if folder else None)}
+    load_task.check(task, ignored, annotations=(annotations, ANNOTATIONS), language=(language, annotated))
+    return _documents(language, annotations, sources.mirror_folder(mirror))
 
 
 def _files(options: Options) -> Places:
@@ -67,7 +59,7 @@ load_task = TaskLoader(load, _files, of_task=("language", "annotations"), logged
 
 
 @lru_cache(maxsize=64)  # the binary and the category task of a language share their documents
-def documents(language: str, annotations: str, mirror: str | None = None) -> Dataset:
+def _documents(language: str, annotations: str, mirror: Path | None = None) -> Documents:
     """The documents of a language; see :func:`load`."""
     task = f"mfava_detection_{language}_{annotations}"
     report = AnnotationReport()
@@ -116,7 +108,7 @@ def documents(language: str, annotations: str, mirror: str | None = None) -> Dat
         options={"language": language, "annotations": annotations},
         not_comparable=[] if LANGUAGES[language].in_paper else [f"the paper has no {LANGUAGES[language].name}"],
     )
-    return provenance.documents_of(rows, record)
+    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def file_of(language: Language) -> str:
@@ -232,7 +224,7 @@ def _labelled_answers(kind: str, code: str, mirror: str | None) -> list[Labelled
             spans=tuple(from_columns(row["spans"])),
             group=TRANSLATED if is_unplaced(row["passage"]) else f"mfava {row['passage']}",
         )
-        for row in documents(code, kind, mirror)
+        for row in load(code, kind, mirror)["evaluation"]
     ]
 
 

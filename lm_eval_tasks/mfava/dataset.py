@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +24,8 @@ from detector_plugin.detector import DEFAULT_DETECTOR
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_csv
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.calibrated import settings_of
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -86,7 +82,7 @@ def load(
     mirror: str | None = None,
     samples: str | None = None,
     **ignored: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the questions of a language.
 
     Args:
@@ -102,17 +98,13 @@ def load(
         ``calibration``, ``calibration_annotations``.
     """
     task = f"mfava_{language}"
-    metadata.choice("language", language, LANGUAGES, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    of_detector = (detector, detector_args, calibration, calibration_annotations)
-    settings = settings_of(task, *of_detector, ignored)
-    rows: Sequence[dict[str, Any]]
-    if samples is not None:
-        rows, record = documents_of_samples(Path(samples), task, COLUMNS)
-    else:
-        folder = sources.mirror_folder(mirror)
-        rows, record = _documents(language, str(folder) if folder else None)
-    log.debug("%s: %d questions from %s; %s", task, len(rows), samples or folder or "GitHub", settings)
+    load_task.check(task, ignored, language=(language, LANGUAGES))
+    settings = settings_of(task, detector, detector_args, calibration, calibration_annotations, ignored)
+    rows, record = (
+        _documents(language, sources.mirror_folder(mirror))
+        if samples is None
+        else documents_of_samples(Path(samples), task, COLUMNS)
+    )
     return {"evaluation": provenance.documents_of([{**row, **settings} for row in rows], record)}
 
 
@@ -132,7 +124,7 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})\s*[.)、．:]\s*")
 
 
 @lru_cache(maxsize=32)
-def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]], provenance.Record]:
+def _documents(language: str, mirror: Path | None) -> tuple[list[dict[str, Any]], provenance.Record]:
     entry = LANGUAGES[language]
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, entry.queries_file, mirror)
@@ -157,8 +149,7 @@ def _documents(language: str, mirror: str | None) -> tuple[list[dict[str, Any]],
         ]
     rows = in_turn(subsets)
     left_out = dict(counts)
-    empty = counts.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
-    log.debug("mfava_%s: %d articles, %d questions; %s: %d", language, len(articles), len(rows), EMPTY, empty)
+    counts.pop(EMPTY, 0)  # GPT-4 often gave one question instead of two
     if counts:
         log.warning("mfava_%s: %s", language, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
     if not rows:

@@ -25,16 +25,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data import finished
 from lm_eval_tasks.data.provenance import local_file
-from lm_eval_tasks.data.samples import dated_task, task_of
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_lines
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models import DocumentAnswerer, digest_of, options_of
 from lm_eval_tasks.nomiracl import LANGUAGES
-from lm_eval_tasks.runs.finding import find_files
-from lm_eval_tasks.runs.results_file import read_results
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -101,6 +98,8 @@ class Replay(DocumentAnswerer):
         named = options.get("name") or options.get("model") or _model_of(place)
         if named:
             return str(named)
+        from lm_eval_tasks.data.samples import dated_task
+
         is_logged = dated_task(place) is not None or any(place.glob("samples_*.jsonl"))
         place = place.parent if dated_task(place) is not None else place
         while "*" in place.name:
@@ -115,6 +114,8 @@ class Replay(DocumentAnswerer):
         options = options_of(model_args)
         sources = answers_from(str(options.pop("path", "")))
         for results in sorted((output / plain).glob("results_*.json")):
+            from lm_eval_tasks.runs.results_file import read_results
+
             try:
                 config = read_results(results)["config"]
             except (OSError, ValueError):
@@ -191,6 +192,10 @@ def _identity(doc: dict[str, Any]) -> str | None:
 def _model_of(place: Path) -> str:
     """The model of stored answers, from the results beside samples or the first line of a file; empty where it is unknown,
     or there are several."""
+    from lm_eval_tasks.data.samples import dated_task
+    from lm_eval_tasks.runs.finding import find_files
+    from lm_eval_tasks.runs.results_file import read_results
+
     try:
         places = [place] if place.exists() else _paths(str(place))
         if place.is_dir() or all(dated_task(path) is not None for path in places):
@@ -275,6 +280,8 @@ def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[s
     language, subset, task = doc.get("language"), doc.get("subset"), record.get("task")
     responses: Mapping[Any, Any]
     if harness:  # once for every filter that was logged; equal answers are no conflict
+        from lm_eval_tasks.data.samples import task_of
+
         task = task_of(Path(path.name.removesuffix(".gz")))
         responses = {None: record["resps"][0][0]}
     elif "results" not in record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Metric, Task
-from lm_eval_tasks.detection.detection_base import detection_base
+from lm_eval_tasks.detection import detection_base
 from lm_eval_tasks.mtrag import QUALITIES
 
 _DATA, _KINDS, _TASK = "IBM/mt-rag-benchmark", "custom_metrics.scores.ratings", "lm_eval_tasks.mtrag.task"

@@ -9,19 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.usage.printable import quote
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.mtrag import QUALITIES
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -47,7 +43,7 @@ class RatedAnswer(NamedTuple):
     scores: dict[str, float]  # of published judges
 
 
-def load(answers: str = "models", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(answers: str = "models", mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the rated answers, for a detector.
 
     Args:
@@ -62,7 +58,7 @@ def load(answers: str = "models", mirror: str | None = None, **ignored: Any) -> 
     return _load("mtrag_ratings", answers, mirror, ignored, _answer)
 
 
-def load_judge(answers: str = "models", mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load_judge(answers: str = "models", mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the rated answers, for a judge who rates two aspects of each; that of faithfulness only where it counts.
 
     Returns:
@@ -87,9 +83,8 @@ def _load(
     mirror: str | None,
     ignored: Mapping[str, Any],
     documents_of: Callable[[RatedAnswer, dict[str, Any]], Iterator[dict[str, Any]]],
-) -> dict[str, Dataset]:
-    metadata.choice("answers", answers, ANSWERS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+) -> Documents:
+    load_task.check(task, ignored, answers=(answers, ANSWERS))
     with sources.recording() as located:
         path = sources.locate(REPOSITORY, FILE, mirror)
     left_out: Counter[str] = Counter()

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from custom_metrics.abstention import excerpt, is_abstention
 from custom_metrics.abstention.clarification import asks_clarification
@@ -26,15 +26,10 @@ from custom_metrics.scores import grounding
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.data.tables import read_rows, text_of
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.harness.task import GroundedTask
 from lm_eval_tasks.mtragun import DOMAINS
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -46,7 +41,7 @@ MOST_PASSAGES = 10
 """The paper sends "up to the first 10 relevant passages" (section 3.3); seven turns have more."""
 
 
-def load(domain: str, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(domain: str, mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the conversations of a domain.
 
     Args:
@@ -61,12 +56,12 @@ def load(domain: str, mirror: str | None = None, **ignored: Any) -> dict[str, Da
         ``target`` (the same).
     """
     task = f"mtragun_{domain}"
-    metadata.choice("domain", domain, DOMAINS, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    load_task.check(task, ignored, domain=(domain, DOMAINS))
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, FILE, mirror)
-    rows = list(_conversations(path, domain, counts))
+    parse = partial(_document, domain=domain, counts=counts)
+    rows = [row for row in read_rows(path, parse, "no task of MTRAG-UN", counts) if row]
     if not rows:
         raise sources.CorruptSource(f"{path} has no conversation of the domain {DOMAINS[domain]}")
     several = len({row["conversation_id"] for row in rows}) < len(rows)
@@ -86,22 +81,10 @@ load_task = TaskLoader(load, _files, of_task=("domain",), logged_elsewhere=("gro
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
-def _conversations(path: Path, domain: str, counts: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The documents of a domain. What is left out is counted.
-
-    Raises:
-        CorruptSource: a line is no task of MTRAG-UN.
-    """
-    for number, row in read_json_lines(path, counts):
-        try:
-            if text_of(row, "Collection") == DOMAINS[domain]:
-                yield {"domain": domain, **_document(row)}
-                counts["passages left out, after the first ten"] += max(0, len(row["contexts"]) - MOST_PASSAGES)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise sources.CorruptSource(f"{path}, line {number}: no task of MTRAG-UN: {error!r}") from error
-
-
-def _document(row: Mapping[str, Any]) -> dict[str, Any]:
+def _document(row: Mapping[str, Any], domain: str, counts: Counter[str]) -> dict[str, Any] | None:
+    """The document of a row; ``None`` for one of another domain. Passages that are left out are counted."""
+    if text_of(row, "Collection") != DOMAINS[domain]:
+        return None
     (label,) = row["answerability"]
     kind = str(label).lower()
     if kind not in KINDS:
@@ -116,7 +99,9 @@ def _document(row: Mapping[str, Any]) -> dict[str, Any]:
         content = text.removeprefix(title).strip()
         passages.append({"id": text_of(context, "document_id"), "title": title, "text": content})
     target = text_of(row["targets"][0], "text").strip()
+    counts["passages left out, after the first ten"] += max(0, len(row["contexts"]) - MOST_PASSAGES)
     return {
+        "domain": domain,
         "id": text_of(row, "task_id"),
         "conversation_id": text_of(row, "conversation_id"),
         "kind": kind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lm_eval_tasks.definition.schema import Benchmark, Group, Task
-from lm_eval_tasks.detection.detection_base import IOU, RHO, detection_base
+from lm_eval_tasks.detection import IOU, RHO, detection_base
 from lm_eval_tasks.mushroom.dataset import LANGUAGES
 
 _BASE = detection_base(

@@ -14,10 +14,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from custom_metrics.reading.spans import Span, as_columns, from_columns
@@ -25,16 +25,11 @@ from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.atomic import digests_of
-from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks import definition
+from lm_eval_tasks.data import digests_of, provenance, sources
+from lm_eval_tasks.data.tables import read_rows, text_of
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.labelled_answers import Collection
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -74,7 +69,7 @@ LANGUAGES = {
 """Code to language."""
 
 
-def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the annotated answers of a language that have their context.
 
     Args:
@@ -89,16 +84,14 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
         ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
     """
     task = f"mushroom_{language}"
-    entry = LANGUAGES[metadata.choice("language", language, LANGUAGES, task)]
-    metadata.choice("split", split, (*SPLITS, BOTH), task)
+    entry = LANGUAGES[definition.choice("language", language, LANGUAGES, task)]
+    definition.choice("split", split, (*SPLITS, BOTH), task)
     if split not in (*entry.splits, BOTH):
         raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
     if "reference" in ignored:
         raise UsageError(f"{task}: the option reference is gone; every answer is judged by its published context")
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    folder = sources.mirror_folder(mirror)
-    log.debug("%s: files from %s", task, folder or "GitHub")
-    return {"evaluation": _documents(language, split, str(folder) if folder else None)}
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
+    return _documents(language, split, sources.mirror_folder(mirror))
 
 
 def _files(options: Options) -> Places:
@@ -117,7 +110,7 @@ load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("r
 
 
 @lru_cache(maxsize=64)
-def _documents(language: str, split: str, mirror: str | None) -> Dataset:
+def _documents(language: str, split: str, mirror: Path | None) -> Documents:
     task = f"mushroom_{language}"
     entry = LANGUAGES[language]
     counts: Counter[str] = Counter()
@@ -150,7 +143,7 @@ def _documents(language: str, split: str, mirror: str | None) -> Dataset:
         split=" and ".join(splits),
         options={"language": language, "split": split},
     )
-    return provenance.documents_of(rows, record)
+    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def _answers(
@@ -159,45 +152,38 @@ def _answers(
     """The documents of a file, with the contexts of their ids. Rows that are left out, and repairs, are counted in
     `counts`."""
     rows = []
-    for number, row in read_json_lines(path, counts):
-        try:
-            answer = text_of(row, "model_output_text")
-            repairs: Counter[str] = Counter()
-            spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
-            soft = soft_labels(row.get("soft_labels"), len(answer), repairs)
-            document = {
-                "id": str(row["id"]) if isinstance(row.get("id"), int) else text_of(row, "id"),
-                "language": language,
-                "split": split,
-                "model": text_of(row, "model_id", needed=False),
-                "query": text_of(row, "model_input"),
-                "answer": answer,
-            }
-            url = unquote(text_of(row, "wikipedia_url", needed=False).strip())
-        except (KeyError, TypeError, ValueError) as error:
-            raise sources.CorruptSource(
-                f"{path}, line {number}: no annotated answer of Mu-SHROOM: {error!r}"
-            ) from error
+    parse = partial(_parsed, language=language, split=split)
+    for document, url, labels, repairs in read_rows(path, parse, "no annotated answer of Mu-SHROOM", counts):
         context = contexts.get(document["id"])
-        if not answer.strip():
+        if not document["answer"].strip():
             counts[BLANK] += 1
         elif context is None:
             counts[NO_REFERENCE] += 1
         else:
             counts.update(repairs)
-            rows.append(
-                {
-                    **document,
-                    "reference": context,
-                    "url": url,
-                    "passage": subject(url) or document["query"],
-                    "title": title_of(url),
-                    "spans": as_columns(spans),
-                    "soft_labels": soft,
-                    "target": render(answer, spans),
-                }
-            )
+            of_page = {"url": url, "passage": subject(url) or document["query"], "title": title_of(url)}
+            rows.append({**document, "reference": context, **of_page, **labels})
     return rows
+
+
+def _parsed(
+    row: Mapping[str, Any], language: str, split: str
+) -> tuple[dict[str, Any], str, dict[str, Any], Counter[str]]:
+    """Texts, page and labels of a row, and repairs of the labels."""
+    answer = text_of(row, "model_output_text")
+    repairs: Counter[str] = Counter()
+    spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
+    soft = soft_labels(row.get("soft_labels"), len(answer), repairs)
+    document = {
+        "id": str(row["id"]) if isinstance(row.get("id"), int) else text_of(row, "id"),
+        "language": language,
+        "split": split,
+        "model": text_of(row, "model_id", needed=False),
+        "query": text_of(row, "model_input"),
+        "answer": answer,
+    }
+    url = unquote(text_of(row, "wikipedia_url", needed=False).strip())
+    return document, url, {"spans": as_columns(spans), "soft_labels": soft, "target": render(answer, spans)}, repairs
 
 
 def title_of(url: str) -> str:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.nomiracl import LANGUAGES
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def load(
     mirror: str | None = None,
     documents: int | str | None = None,
     **ignored: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the questions of a language.
 
     The default is the paper's sample: after one ``random.seed(42)``, ``random.sample`` over the query ids in file order,
@@ -75,12 +75,10 @@ def load(
         ``docids``, ``label`` (the correct answer).
     """
     task = _task(language, documents)
-    metadata.choice("language", language, LANGUAGES, task)
-    metadata.choice("split", split, SPLITS, task)
-    metadata.choice("subset", subset, (*SUBSETS, "both"), task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
-    limit = None if max_samples in (None, "all") else metadata.positive("max_samples", max_samples, task)
-    metadata.positive("max_passage_tokens", max_passage_tokens, task)
+    subsets = (*SUBSETS, "both")
+    load_task.check(task, ignored, language=(language, LANGUAGES), split=(split, SPLITS), subset=(subset, subsets))
+    limit = None if max_samples in (None, "all") else definition.positive("max_samples", max_samples, task)
+    definition.positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UsageError(f"{task}: seed must be a whole number, got {seed!r}")
     if seed != PAPER_SEED:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection.detection_base import IOU, RHO, detection_base
+from lm_eval_tasks.detection import IOU, RHO, detection_base
 from lm_eval_tasks.ragtruth import PARTS
 
 _COUNTED, _ANSWERS = "custom_metrics.scores.detection", "all answers"

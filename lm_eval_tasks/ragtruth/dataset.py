@@ -7,10 +7,9 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
 from custom_metrics.reading.tagged_text import LOST, merged, render
@@ -20,15 +19,12 @@ from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines, text_of
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.data.tables import read_rows, text_of
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.ragtruth import PARTS
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -68,7 +64,7 @@ class MarkedAnswer(NamedTuple):
     labels: Sequence[tuple[int, int]]  # as the file has them
 
 
-def load(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the test answers of a part of RAGTruth.
 
     Args:
@@ -85,7 +81,7 @@ def load(part: str, files: str | None = None, mirror: str | None = None, **ignor
     return _load(f"ragtruth_{part}", part, files, mirror, ignored, _document)
 
 
-def load_judge(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> dict[str, Dataset]:
+def load_judge(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the test answers of a part for a judge of whole answers. Arguments are those of :func:`load`.
 
     Returns:
@@ -98,10 +94,10 @@ def load_judge(part: str, files: str | None = None, mirror: str | None = None, *
 
 def _load(
     task: str, part: str, files: str | None, mirror: str | None, ignored: Mapping[str, Any], document_of: DocumentOf
-) -> dict[str, Dataset]:
-    metadata.choice("part", part, PARTS, task)
-    form = metadata.choice("files", files or _form_of(part, mirror), FILES, task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+) -> Documents:
+    definition.choice("part", part, PARTS, task)
+    form = files or _form_of(part, mirror)
+    load_task.check(task, ignored, files=(form, FILES))
     log.warning("%s: %s", task, RELABELLED)
     if (
         part == "data2txt"
@@ -110,13 +106,33 @@ def _load(
         and not _PROMPTED & {*ignored}
     ):
         log.warning("%s: %s", task, NOT_FOR_RECORDS)
-    read = partial(read_faithjudge, part=part) if form == "faithjudge" else partial(read_authors, part=part)
-    return _documents(task, read, _places(part, form), mirror, {"part": part, "files": form}, document_of)
+    reader = read_faithjudge if form == "faithjudge" else read_authors
+    places = _places(part, form)
+    counts: Counter[str] = Counter()
+    with sources.recording() as located:
+        paths = [sources.locate(*place, mirror) for place in places]
+    answers = [answer for answer in reader(paths, counts, part) if _is_usable(answer, counts)]
+    documents = [document_of(answer, part, counts) for answer in answers]
+    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
+    log.info("%s: %d answers of %s (%s)", task, len(documents), places[0][0], left_out)
+    if not documents:
+        raise sources.CorruptSource(f"{paths[0]} has no marked answer of {task} ({left_out})")
+    marked = sum(bool(document.get("spans", document.get("marked"))) for document in documents)
+    labels = sum(len(each.labels) for each in answers)
+    fewer = [f"{len(documents)} of the {ANSWERS} test answers (files={form})"]
+    record = provenance.Record.from_files(
+        located,
+        not_comparable=fewer if len(documents) < ANSWERS else [],
+        kept={"answers": len(documents), "with a marked span": marked, "labels": labels},
+        left_out=counts,
+        split="test",
+        options={"part": part, "files": form},
+    )
+    return {"evaluation": provenance.documents_of(documents, record)}
 
 
 _PROMPTED = {"pretrained", "model", "path"}  # arguments of models that are no detector
 
-Read = Callable[[Sequence[Path], Counter[str]], Iterator[MarkedAnswer]]
 DocumentOf = Callable[[MarkedAnswer, str, Counter[str]], dict[str, Any]]
 
 
@@ -143,41 +159,6 @@ def _files(options: Options) -> Places:
 load_task = TaskLoader(load, _files, of_task=("part",), logged_elsewhere=("reference", "target"))
 load_judge_task = TaskLoader(load_judge, _files, of_task=("part",), logged_elsewhere=("quoted",))
 """The documents of a task, as the harness's ``custom_dataset``; see :func:`load` and :func:`load_judge`."""
-
-
-def _documents(
-    task: str,
-    read: Read,
-    places: Sequence[tuple[str, str]],
-    mirror: str | None,
-    options: dict[str, str],
-    document_of: DocumentOf,
-) -> dict[str, Dataset]:
-    counts: Counter[str] = Counter()
-    with sources.recording() as located:
-        paths = [sources.locate(*place, mirror) for place in places]
-    answers = [answer for answer in read(paths, counts) if _is_usable(answer, counts)]
-    documents = [document_of(answer, options["part"], counts) for answer in answers]
-    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
-    log.info("%s: %d answers of %s (%s)", task, len(documents), places[0][0], left_out)
-    if not documents:
-        raise sources.CorruptSource(f"{paths[0]} has no marked answer of {task} ({left_out})")
-    marked = sum(bool(document.get("spans", document.get("marked"))) for document in documents)
-    kept = {
-        "answers": len(documents),
-        "with a marked span": marked,
-        "labels": sum(len(each.labels) for each in answers),
-    }
-    fewer = [f"{len(documents)} of the {ANSWERS} test answers (files={options['files']})"] if "files" in options else []
-    record = provenance.Record.from_files(
-        located,
-        not_comparable=fewer if len(documents) < ANSWERS else [],
-        kept=kept,
-        left_out=counts,
-        split="test",
-        options=options,
-    )
-    return {"evaluation": provenance.documents_of(documents, record)}
 
 
 def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:
@@ -227,6 +208,9 @@ def disjoint(labels: Sequence[tuple[int, int]], length: int, counts: Counter[str
 # ------------------------------------------------------------------------------------------------------------ public files
 
 
+_WRONG = "no marked answer"
+
+
 def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
     """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers that
     refuse to answer by mistake or are cut off are left out, and counted.
@@ -235,49 +219,39 @@ def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iter
         CorruptSource: a line is no response or source, or a response has none.
     """
     known = {}
-    for where, row in _rows(paths[1], counts):
-        with _row_at(where):
-            if text_of(row, "task_type") == PARTS[part]:
-                known[str(row["source_id"])] = _source(row["source_info"])
-    for where, row in _rows(paths[0], counts):
-        with _row_at(where):
-            source, quality = str(row["source_id"]), text_of(row, "quality")
-            if text_of(row, "split") != "test" or source not in known:
-                continue
-            if quality != "good":
-                counts[f"answers left out, {quality.replace('_', ' ')}"] += 1
-                continue
-            answer = MarkedAnswer(source, text_of(row, "model"), *known[source], text_of(row, "response"), _labels(row))
-        yield answer
+
+    def note_source(row: Mapping[str, Any]) -> None:
+        if text_of(row, "task_type") == PARTS[part]:
+            known[str(row["source_id"])] = _source(row["source_info"])
+
+    def answer_of(row: Mapping[str, Any]) -> MarkedAnswer | None:
+        source, quality = str(row["source_id"]), text_of(row, "quality")
+        if text_of(row, "split") != "test" or source not in known:
+            return None
+        if quality == "good":
+            return _marked_answer(source, known[source], row)
+        counts[f"answers left out, {quality.replace('_', ' ')}"] += 1
+        return None
+
+    for _ in read_rows(paths[1], note_source, _WRONG, counts):
+        pass
+    yield from filter(None, read_rows(paths[0], answer_of, _WRONG, counts))
 
 
 def read_faithjudge(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
     """The answers of FaithJudge's file of a part, which has those of one source in a line; errors are those of
     :func:`read_authors`."""
-    for where, row in _rows(paths[0], counts):
-        with _row_at(where):
-            told = _source(row["source"])
-            answers = [
-                MarkedAnswer(
-                    str(row["source_id"]), text_of(each, "model"), *told, text_of(each, "response"), _labels(each)
-                )
-                for each in row["responses"]
-            ]
+
+    def answers_of(row: Mapping[str, Any]) -> list[MarkedAnswer]:
+        told = _source(row["source"])
+        return [_marked_answer(str(row["source_id"]), told, each) for each in row["responses"]]
+
+    for answers in read_rows(paths[0], answers_of, _WRONG, counts):
         yield from answers
 
 
-def _rows(path: Path, counts: Counter[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in read_json_lines(path, counts):
-        yield f"{path}, line {number}", row
-
-
-@contextmanager
-def _row_at(where: str) -> Iterator[None]:
-    """Says of an error in a row where that stands."""
-    try:
-        yield
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise sources.CorruptSource(f"{where}: no marked answer: {error!r}") from error
+def _marked_answer(source: str, told: tuple[str, str], row: Mapping[str, Any]) -> MarkedAnswer:
+    return MarkedAnswer(source, text_of(row, "model"), *told, text_of(row, "response"), _labels(row))
 
 
 def _source(told: Any) -> tuple[str, str]:

@@ -27,14 +27,13 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.data.atomic import locked_folder, move_whole
+from lm_eval_tasks.data import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_json
 from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
 from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.definition.metadata import pairs
+from lm_eval_tasks.definition import pairs
 from lm_eval_tasks.detection import marked
-from lm_eval_tasks.detection.marked import LABELS_RECORD, MarksOfTask, log_kappa
-from lm_eval_tasks.detection.marked_labels import KINDS
+from lm_eval_tasks.detection.marked import KINDS, LABELS_RECORD, MarksOfTask, log_kappa
 from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.formats import with_bounds
@@ -163,7 +162,7 @@ def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
 
 def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
     """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
-    from lm_eval_tasks.harness.host import EvaluationTracker, simple_evaluate
+    from lm_eval_tasks.harness import EvaluationTracker, simple_evaluate
 
     samples = work.samples()
     order = list(earlier.get("n-samples") or ())  # sampled answers depend on the order of the tasks
@@ -284,8 +283,8 @@ class Work(NamedTuple):
 
     def task_manager(self) -> Any:
         """The harness's task manager for our tasks with the detector and its options."""
+        from lm_eval_tasks.harness import TaskManager
         from lm_eval_tasks.harness.autoload import task_folder
-        from lm_eval_tasks.harness.host import TaskManager
 
         return TaskManager(include_path=task_folder(), include_defaults=False, metadata=dict(self.metadata))
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import wilson
-from lm_eval_tasks.detection.marked_labels import FIELDS, KINDS, MarkedLabels
+from lm_eval_tasks.detection.marked import KINDS, LABEL_FIELDS, MarkedLabels
 from lm_eval_tasks.results.marks.draw import Draw, label_chances, ranking
 from tests.benchmarks.marks import table
 from tests.development.released_sample import released_answers
@@ -80,7 +80,7 @@ def rows_of(cell: Cell, ours: NDArray[np.int64], person: NDArray[np.int64], time
     columns = [cell.answerable, ours, times, 1 / chances, person == 0, person == 1, cell.doubtful]
     values = np.column_stack(columns).astype(float)
     values[times == 0, 4:6] = np.nan
-    assert values.shape[1] == len(FIELDS)
+    assert values.shape[1] == len(LABEL_FIELDS)
     return Rows(values)
 
 

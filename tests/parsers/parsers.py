@@ -26,11 +26,11 @@ from custom_metrics.scores.judging import read_preference, read_rating, read_sup
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import calibration
+from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import check_readable, read_csv, read_json_lines, read_quoted_tsv, read_tsv
-from lm_eval_tasks.definition import metadata
 from lm_eval_tasks.detection.language_tags import code_of
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import read_rows
@@ -194,9 +194,9 @@ def _calibration(content: bytes) -> None:
 
 
 def _options(given: dict[Any, Any]) -> None:
-    metadata.refuse_misspelt(given, ("split", "mirror", "retriever", "documents"), "task")
+    definition.refuse_misspelt(given, ("split", "mirror", "retriever", "documents"), "task")
     for name, value in given.items():
-        assert metadata.positive(str(name), value, "task") >= 1
+        assert definition.positive(str(name), value, "task") >= 1
 
 
 def _code(tag: str) -> None:

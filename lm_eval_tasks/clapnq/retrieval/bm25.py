@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import whole_folder
-from lm_eval_tasks.definition import metadata
+from lm_eval_tasks.data import sources, whole_folder
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -91,7 +90,7 @@ class BM25:
 
 
 def bm25(corpus: Corpus, options: Mapping[str, Any]) -> BM25:
-    return BM25(corpus, split=metadata.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
+    return BM25(corpus, split=definition.flag("bm25_split", options.get("bm25_split", False), "clapnq"))
 
 
 def _build(corpus: Corpus, folder: Path, split: bool) -> None:

@@ -29,8 +29,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share
-from lm_eval_tasks.detection.marked_labels import marked_balanced_error
+from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share, marked_balanced_error
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
@@ -335,7 +334,7 @@ def _width(run: TaskAnswers, drawn: Draw) -> float:
     return float(np.mean(widths))
 
 
-_OURS = (ANSWER, NO_ANSWER, INVALID)  # in the order of lm_eval_tasks.detection.marked_labels.LABELS
+_OURS = (ANSWER, NO_ANSWER, INVALID)  # in the order of lm_eval_tasks.detection.marked.LABELS
 _SHORT = 3  # words of an answer that may be a fragment
 _DOUBTED = 2.0  # the chance of a doubtful label over that of another
 

@@ -27,8 +27,7 @@ from custom_metrics.usage.secrets import masked
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import flag_of, read_json_lines
-from lm_eval_tasks.detection.marked import DrawnAnswer, MarksOfTask
-from lm_eval_tasks.detection.marked_labels import LABELS
+from lm_eval_tasks.detection.marked import LABELS, DrawnAnswer, MarksOfTask
 from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, language_of, reference_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own

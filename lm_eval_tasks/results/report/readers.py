@@ -18,8 +18,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import BLANK, blank_text
-from lm_eval_tasks.detection.marked import METRIC
-from lm_eval_tasks.detection.marked_labels import LABELS, wrong_label_rate
+from lm_eval_tasks.detection.marked import LABELS, METRIC, wrong_label_rate
 from lm_eval_tasks.results.formats import as_text
 from lm_eval_tasks.runs import Answer, FilteredAnswer, TaskRun
 from lm_eval_tasks.runs.run import number_of

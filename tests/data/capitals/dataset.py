@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import metadata
-from lm_eval_tasks.definition.loading import Options, Places, TaskLoader
+from lm_eval_tasks.definition import Options, Places, TaskLoader
 
 REPOSITORY = "atlas/capitals"
 RANKED = "test"
@@ -17,8 +17,8 @@ RANKED = "test"
 def load(language: str, split: str = RANKED, mirror: str | None = None, **ignored: Any) -> dict[str, Any]:
     """The questions of a language: ``id``, ``question``, ``reference``, ``capital``."""
     task = f"capitals_{language}"
-    metadata.choice("split", split, (RANKED, "dev"), task)
-    metadata.refuse_misspelt(ignored, load_task.user_options, task)
+    definition.choice("split", split, (RANKED, "dev"), task)
+    definition.refuse_misspelt(ignored, load_task.user_options, task)
     with sources.recording() as read:
         rows = [row for _, row in read_json_lines(sources.locate(REPOSITORY, f"{language}/{split}.jsonl", mirror))]
     record = provenance.Record.from_files(

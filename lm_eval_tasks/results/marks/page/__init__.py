@@ -21,7 +21,7 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, span_of
 from custom_metrics.usage.secrets import masked
 from detector_plugin.detector import RAG
 from detector_plugin.labelled import REAL
-from lm_eval_tasks.detection.marked_labels import LABELS
+from lm_eval_tasks.detection.marked import LABELS
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, language_of, reference_of
 from lm_eval_tasks.results.report.page import cleaned, direction, environment_of
 from lm_eval_tasks.results.report.readers import tagged_answer
