@@ -1,7 +1,6 @@
-"""Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers. This module counts the signs
-of that.
+"""Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers.
 
-:func:`signs_of` counts them over the answers of a task. :func:`warning` names their usual causes where
+:func:`signs_of` counts the signs over the answers of a task. :func:`warning` names their usual causes where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
   :mod:`custom_metrics.reading.no_answer` (CLAPnq, mFAVA);
@@ -9,11 +8,9 @@ of that.
 - more than a third have another label under ``strict`` than under ``robust`` (NoMIRACL). Of the eleven models of the
   released answers, five are above that in some language;
 - there are ten answers or more, and all are equal;
-- more than a fifth are refusals by policy, or words that have nothing to do with question and passages
-  (:mod:`custom_metrics.reading.no_statement`).
+- more than a fifth are refusals by policy, or words that have nothing to do with question and passages.
 
-Three more warnings are about replies that do not have the form that the task wants (:func:`unread_warning`,
-:func:`copy_warning`), and about too few questions (:func:`few_warning`).
+Further warnings are about replies that do not have the form that the task wants, and about too few questions.
 """
 
 from __future__ import annotations
@@ -25,10 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.no_statement import is_refusal, is_word_salad
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.no_answer import is_refusal, is_word_salad, no_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.relevance import INVALID
 from custom_metrics.statistics.figures import FEW
 from custom_metrics.statistics.intervals import wilson
@@ -104,15 +99,6 @@ def as_answered(doc: Mapping[str, Any], response: Any) -> Answered:
     return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
-class Sign(NamedTuple):
-    """The signs of one answer: in which way it is no answer (``None``: it is one), its text or a digest of it, and its
-    labels."""
-
-    kind: str | None
-    text: Hashable
-    labels: Labels | None = None
-
-
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
@@ -150,13 +136,14 @@ class Signs(NamedTuple):
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
     return count(
-        Sign(kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
+        (kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
         for answer in answers
     )
 
 
-def count(answers: Iterable[Sign]) -> Signs:
-    """Count the signs of answers, one :class:`Sign` each."""
+def count(answers: Iterable[tuple[str | None, Hashable, Labels | None]]) -> Signs:
+    """Count the signs of answers: of each in which way it is no answer (``None``: it is one), its text or a digest of it,
+    and its labels."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
     texts: set[Hashable] = set()
@@ -242,15 +229,9 @@ _SENTENCE_LETTERS = 20  # letters and digits: "Yes." may be said thrice
 
 
 def is_repetitive(text: str, language: str | None = None) -> bool:
-    """Whether an answer runs in circles. The mFAVA paper (appendix A.7) found repeated words and sentences in one of ten.
-
-    It does in two cases: a run of up to 64 words is repeated four times or more (twelve words in all at the least), or one
-    sentence (of twenty letters at the least) occurs three times.
-
-    Args:
-        text: the answer; case does not matter.
-        language: decides what a word is, see :mod:`custom_metrics.reading.words`.
-    """
+    """Whether an answer runs in circles, as one of ten in the mFAVA paper (appendix A.7): a run of up to 64 words is
+    repeated four times or more (twelve words in all at the least), or one sentence (of twenty letters at the least) occurs
+    three times. Case does not matter; the language decides what a word is (:mod:`custom_metrics.reading.words`)."""
     from custom_metrics.reading.words import words  # comparisons of labels read no words
 
     text = text.casefold()
@@ -310,11 +291,8 @@ def copy_warning(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Pr
     number = kinds.count(LOST)
     if number <= NOTEWORTHY * len(kinds):
         return None
-    back = (
-        f", or a language model that gives the answer back: {_how_to_run(prompting)}"
-        if prompting.model_prompted
-        else ""
-    )
+    model = f", or a language model that gives the answer back: {_how_to_run(prompting)}"
+    back = model if prompting.model_prompted else ""
     return (
         f"{number} of {len(kinds)} replies are not the given answer with tags, and count as wrong, so "
         f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector){back}"

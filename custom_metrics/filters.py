@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.relevance import nomiracl_label, robust_label
 
 

@@ -28,10 +28,9 @@ from custom_metrics.abstention import (
     read_abstention,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
+from custom_metrics.abstention.sentence_reading import MASK, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, no_answer, without_prompt
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.statistics.figures import outcome
 
 ANSWER = "Yes, answer is present"

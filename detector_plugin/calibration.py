@@ -1,12 +1,12 @@
 """Calibrations: the errors of a detector by language, measured on annotated texts.
 
-A calibration file is JSON. It names the detector. For each language and kind of annotation it has the detector's errors,
-and the word counts of every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own),
-*gold* (people marked errors that were inserted), *silver* (GPT-4's own marks of what it inserted), and *rag* (people judged
-what a model wrote from passages). A language without real annotations gets a *pooled* calibration: the errors in the other
-languages, and how much they differ between these. Rates of RAG answers are corrected by *rag* alone, others never by it.
-``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical``
-detector, and the mFAVA paper's Table 10, which has precision and recall only.
+A calibration file is JSON. For each language and kind of annotation it has the detector's errors, and the word counts of
+every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own), *gold* (people marked
+errors that were inserted), *silver* (GPT-4's own marks of what it inserted), and *rag* (people judged what a model wrote
+from passages). A language without real annotations gets a *pooled* calibration: the errors in the other languages, and how
+much they differ between these. Rates of RAG answers are corrected by *rag* alone, others never by it. ``lm-eval-grounded
+calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical`` detector, and the mFAVA
+paper's Table 10, which has precision and recall only.
 """
 
 from __future__ import annotations

@@ -24,13 +24,12 @@ CHUNK = 64  # answers between two writes: the most that a kill can cost
 class StoredDetector:
     """A detector that appends its spans to a file, and does not detect again what the file has.
 
-    The key of an entry is made of the detector's name, version and options without their secrets, and of the reference,
-    answer, language and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of
-    it: they change where and how fast the work is done, such as the device. A last line that a kill cut off is
-    ignored.
+    An entry is known by the detector's name, version and options without their secrets, and by reference, answer, language
+    and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of that: they change
+    where and how fast the work is done. A last line that a kill cut off is ignored.
 
-    A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
-    once; what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
+    A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at once;
+    what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
 
     Args:
         path: JSON lines; created where it is missing.

@@ -6,8 +6,8 @@ import pytest
 
 from custom_metrics import abstention
 from custom_metrics.abstention import HEAD, TAIL
-from custom_metrics.abstention.explained import Match, explain, matches
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
 TABLE = {
     "language": "en",
@@ -88,13 +88,13 @@ def languages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("languages")
 @pytest.mark.parametrize(("language", "codes"), [("de-AT", ["de"]), (None, ["de", "en"]), ("tlh", ["de", "en"])])
 def test_it_is_explained_in_the_languages_that_it_is_read_in(language: str | None, codes: list[str]) -> None:
-    assert [(read.language, read.abstains) for read in explain("Weiß nicht.", language)] == [
+    assert [(code, decision.abstains) for code, _, decision in decisions_on("Weiß nicht.", language)] == [
         (code, code == "de") for code in codes
     ]
 
 
 @pytest.mark.usefixtures("languages")
 def test_what_is_not_read_of_a_long_text_is_not_explained() -> None:
-    (read,) = explain("a" * HEAD + ". I don't know. " + "b" * TAIL, "en")
-    assert [sentence.text for sentence in read.sentences] == ["a" * HEAD, "b" * TAIL]
-    assert not read.abstains
+    ((_, _, decision),) = decisions_on("a" * HEAD + ". I don't know. " + "b" * TAIL, "en")
+    assert [sentence for sentence, _ in decision.sentences] == ["a" * HEAD, "b" * TAIL]
+    assert not decision.abstains

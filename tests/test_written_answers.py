@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.abstention import is_abstention, labelled_verdict
-from custom_metrics.abstention.labelled_parts import Field, fields
+from custom_metrics.abstention import Field, fields, is_abstention, labelled_verdict
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
 from lm_eval_tasks.nomiracl.dataset import load

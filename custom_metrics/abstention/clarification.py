@@ -14,7 +14,7 @@ from typing import Any
 
 from custom_metrics.abstention import excerpt, lexicons
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon, phrase_table
-from custom_metrics.abstention.sentence_splitting import split
+from custom_metrics.abstention.sentence_reading import split
 
 KEYS = ("asks", "requests", "offers")
 

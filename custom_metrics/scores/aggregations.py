@@ -1,17 +1,14 @@
 """Kinds of figure: what a document adds to a figure, the figure of all documents, and the difference of two models.
 
 A kind is an object that knows these three and nothing of tasks, files or models. The harness calls it as an aggregation;
-comparisons, ranks and reports use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and
-:meth:`Aggregation.differences`. Each kind is a class, next to the score that it is of.
-
-A new kind has a subclass with two methods: :meth:`Aggregation.statistics`, the numbers that a document adds, and
-:meth:`Aggregation.of_sums`, the figure of their sums. Bounds and differences follow.
+comparisons, ranks and reports use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and :meth:`Aggregation.differences`.
+Each kind is a class, next to the score that it is of. A new one has two methods; bounds and differences follow:
 
     class GeometricMean(Aggregation):
-        def statistics(self, value):
+        def statistics(self, value):  # the numbers that a document adds
             return [math.log(value), 1.0]
 
-        def of_sums(self, sums):
+        def of_sums(self, sums):  # the figure of their sums
             return np.exp(sums[..., 0] / sums[..., 1])
 
 Another package names its kinds as entry points of the group ``lm_eval_grounded.kinds``, and in the table of its benchmark.
@@ -28,12 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.figures import (
-    UNDEFINED,
-    Figure,
-    Rows,
-    cluster_of,
-)
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, cluster_of
 from custom_metrics.statistics.intervals import (
     BOUNDS_OF_BOTH,
     clopper_pearson,
@@ -58,13 +50,7 @@ from custom_metrics.statistics.paired_difference import (
     mean_differences,
     share_differences,
 )
-from custom_metrics.statistics.strata import (
-    across_strata,
-    has_shared,
-    linearised,
-    mean_of_shares,
-    mean_of_strata,
-)
+from custom_metrics.statistics.strata import across_strata, has_shared, linearised, mean_of_shares, mean_of_strata
 
 MANY = 300
 """Clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold."""
@@ -190,8 +176,8 @@ class Aggregation:
         """The statistics of each document.
 
         Args:
-            values: as ``process_results`` returns them, or as a samples file has them; ``None`` where a document does not
-                count.
+            values: as ``process_results`` returns them, or as a samples file has them; ``None`` for a document that does
+                not count.
             clusters: the name of each document's cluster; default those that the values carry.
             source: where they come from, where that is known.
 
@@ -244,9 +230,8 @@ class Aggregation:
             return float(self.of_sums(sums.sum(axis=0)[None])[0]) if len(sums) else math.nan
 
     def figure(self, rows: Rows) -> Figure:
-        """The figure, with bounds and standard error by a bootstrap of the clusters that inform. Its ``n`` is
-        :meth:`size`. Of fewer than :data:`MANY` clusters the bounds are those of
-        :func:`custom_metrics.statistics.paired_difference.figure_bounds`."""
+        """The figure, with bounds and standard error by a bootstrap of the clusters that inform; of fewer than :data:`MANY`
+        the bounds are :func:`custom_metrics.statistics.paired_difference.figure_bounds`. Its ``n`` is :meth:`size`."""
         value, clusters = self.value(rows), self.by_cluster(rows).values
         if math.isnan(value):
             return UNDEFINED
@@ -268,9 +253,9 @@ class Aggregation:
         return Figure(value, low, high, error, n=self.size(rows))
 
     def additions(self, clusters: Rows, linear: Floats) -> tuple[Floats, Floats]:
-        """What the sums of each cluster add to the parts of a figure, such as the ratios of a mean of them: to its value,
-        and to its denominator, each (parts, clusters). By default there is one part, and all denominators are alike.
-        `linear` are the linearised values."""
+        """What each cluster adds to the parts of a figure, such as the ratios of a mean of them: to its value, and to its
+        denominator, each (parts, clusters). By default there is one part, and all denominators are alike. `linear` are the
+        linearised values."""
         return (linear - linear.mean())[None] / len(linear), np.ones((1, len(linear)))
 
     def _linear(self, rows: Rows) -> Linear:
@@ -329,10 +314,8 @@ class Aggregation:
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
         """The differences of pairs of models over what counts for both: on a stratum, or on the mean over several, in which
         each counts the same. Of a pair, those strata count that both models have and in which both figures are defined.
-
-        The bounds and p are those of :func:`custom_metrics.statistics.paired_difference.mean_differences`, of the clusters'
-        linearised values.
-        """
+        Bounds and p are those of :func:`custom_metrics.statistics.paired_difference.mean_differences`, of the clusters'
+        linearised values."""
         results: dict[tuple[int, int], PairedDifference] = {}
         for members, columns in self._linear_columns(strata, pairs):
             defined = [{run for run, rows in of.items() if not np.isnan(rows.values).any()} for of in columns]
@@ -347,8 +330,7 @@ class Aggregation:
     def _differences_over(
         self, columns: Sequence[Mapping[int, Linear]], pairs: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], PairedDifference]:
-        """The differences of pairs over strata of linearised values. Pairs with the same clusters that inform are compared
-        together."""
+        """The differences of pairs over strata; pairs with the same clusters that inform are compared together."""
         alike: dict[bytes, list[tuple[int, int]]] = {}
         for pair in pairs:
             key = b"".join((of[pair[0]].informing | of[pair[1]].informing).tobytes() for of in columns)
@@ -480,9 +462,9 @@ class Share(Mean):
         return mean_of_shares(strata, error)
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-        """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`);
-        of documents in clusters those of any kind. Where resamples of one stratum give no bounds, as where nothing differs,
-        they are those of both shares together (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
+        """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`).
+        Of documents in clusters those of any kind; where resamples of one stratum give no bounds, as where nothing differs,
+        those of both shares (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
         runs = sorted({run for pair in pairs for run in pair})
         used = [stratum[run] for stratum in strata for run in runs if run in stratum]
         if not any(any(rows.clusters) for rows in used) and is_share([rows.values for rows in used]):

@@ -94,12 +94,10 @@ def _score(common: int, targets: int, predictions: int) -> Score:
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:
-    """Quality of one answer to an answerable question.
-
-    It is ``rougeL`` (F-measure) and ``recall`` (of ROUGE-1) against the gold answers that are not empty, ``rougeLp``
-    (ROUGE-L F-measure against the grounding text it is nearest to: the gold passage, or one of the retrieved) in [0,
-    1], and ``length`` in characters. ``None`` for what has no reference or no grounding text.
-    """
+    """Quality of one answer to an answerable question: ``rougeL`` (F-measure) and ``recall`` (of ROUGE-1) against the gold
+    answers that are not empty, ``rougeLp`` (ROUGE-L F-measure against the grounding text it is nearest to: the gold
+    passage, or one of the retrieved) in [0, 1], and ``length`` in characters. ``None`` for what has no reference or no
+    grounding text."""
     references = [reference for reference in references if reference.strip()]
     best = max((rouge1([reference], answer) for reference in references), key=lambda s: s.fmeasure, default=None)
     return {
@@ -128,13 +126,11 @@ def refuse_other_scripts(texts: Iterable[str]) -> None:
 
 
 def k_precision(answer: str, groundings: Sequence[str], language: str | None = None) -> float:
-    """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
-    Correctness and Faithfulness of Instruction-Following Models for Question Answering").
+    """K-Precision: the share of an answer's tokens (:func:`word_tokens`) that are in the passages given (Adlakha et al.
+    2024, "Evaluating Correctness and Faithfulness of Instruction-Following Models for Question Answering").
 
-    It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
-
-    Tokens are those of :func:`word_tokens`; the language ``None`` takes Japanese for what has kana, Chinese for other
-    Han.
+    It is ROUGE-1 precision against all passages together: a token counts as often as the passages hold it. The language
+    ``None`` takes Japanese for what has kana, Chinese for other Han.
 
     Returns:
         A share in [0, 1], 0 without groundings; ``nan`` for an answer without a token.
@@ -222,10 +218,8 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
 
 def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
     """The finer figures of a task with retrieval, from the values of all documents by metric: name, figure, denominator.
-
     They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
-    questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
-    """
+    questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not."""
     from custom_metrics.scores.aggregations import defined_mean, defined_score, defined_share  # with numpy
 
     qualities = [value.counts for value in values.get("ndcg@10", ()) if value is not None]

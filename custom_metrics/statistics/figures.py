@@ -1,12 +1,11 @@
 """Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. A document's counts and the name of its cluster, which a
-figure may need, too, are attributes of the value. In files a value is a plain number or list.
+Ranks of a distributed run exchange the values of metrics only. So a document's counts and the name of its cluster are
+attributes of the value; in files a value is a plain number or list.
 
-A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value carries almost no information,
-and 0.0 would look like the best of all. Reports and comparisons show the bounds alone: :func:`is_measurable`
-decides, and :func:`without_point` takes the value away. The harness's table and results lack a corrected rate that is not
-measurable.
+A figure whose 95 % bounds span more than half of its scale is *not measurable*: 0.0 would look like the best of all.
+Reports and comparisons show its bounds alone (:func:`is_measurable`, :func:`without_point`). The harness's table and
+results lack a corrected rate that is not measurable.
 """
 
 from __future__ import annotations

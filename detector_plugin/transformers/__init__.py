@@ -38,18 +38,16 @@ class TransformersDetector:
     """A classifier of tokens or of texts of the hub or of a folder, or a PEFT adapter of one; ``config.json`` says which.
 
     A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
-    in overlapping windows. For each token the window counts in which it is most likely borne out: a word is borne out if
-    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.) A classifier of texts
-    (entailment, fact checks) reads each sentence of the answer in this way, and its spans are whole sentences, as MiniCheck
-    (Tang et al. 2024) reads them. Where the model or an option cannot be used, UnusableDetector says what was wrong and
-    what to do.
+    in overlapping windows; for each token the one counts in which it is most likely borne out. (LettuceDetect's own code
+    takes the least likely one.) A classifier of texts (entailment, fact checks) reads each sentence of the answer in this
+    way, and its spans are whole sentences (MiniCheck: Tang et al. 2024). UnusableDetector where the model or an option
+    cannot be used.
 
-    The name is that of a model of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder. README.md has a
-    table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a model that
-    ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has ``lettuce``
-    in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders that tag tokens and where the name has
-    ``minicheck`` in it, else ``pair``; a decoder that tags tokens attends in both directions in the form ``paper``, others
-    as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
+    README.md has a table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a
+    model that ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has
+    ``lettuce`` in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders that tag tokens and where the
+    name has ``minicheck`` in it, else ``pair``; a decoder that tags tokens attends in both directions in the form
+    ``paper``, others as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
     """
 
     WITHOUT_EFFECT = frozenset({"batch_size", "batch_tokens", "device"})
@@ -138,11 +136,8 @@ class TransformersDetector:
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span]]:
-        """See :meth:`detector_plugin.detector.Detector.detect`.
-
-        Spans are of tokens, or whole sentences: a span of tokens may begin or end within a word, which counts as
-        hallucinated all the same.
-        """
+        """See :meth:`detector_plugin.detector.Detector.detect`. Spans are of tokens, which may begin or end within a word,
+        or whole sentences."""
         spans = dict(self.detect_each(references, answers, languages, questions))
         return [spans[index] for index in range(len(answers))]
 
@@ -195,9 +190,7 @@ class TransformersDetector:
 
 
 def check_model(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
-    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or no such
-    option.
-    """
+    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or option."""
     refuse_unknown(f"detector {name}", options, partial(TransformersDetector, name), UnusableDetector)
     for library_name in ("torch", "transformers"):
         if find_spec(library_name) is None:
@@ -233,9 +226,8 @@ def class_meanings(
     model: str = "the model",
     unnamed: Sequence[str | None] = UNNAMED,
 ) -> list[str | None]:
-    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out.
-
-    UnusableDetector where a label says nothing, none says hallucinated or none says borne out.
+    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out. UnusableDetector where
+    a label says nothing, none says hallucinated or none says borne out.
 
     Args:
         names: of the classes, in their order (the values of ``id2label``).

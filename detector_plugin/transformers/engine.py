@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -52,21 +53,11 @@ class Engine:
     def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32]]]:
         """The probabilities of each class for each token of each window, or one row for each window, in the order in which
         windows are done. No more windows are taken than are sorted together: that bounds memory."""
-        for batch in self._sorted_batches(windows):
-            found = self.probabilities([window.ids for window in batch], [window.types for window in batch])
-            yield from zip(batch, found, strict=True)
-
-    def _sorted_batches(self, windows: Iterable[Window]) -> Iterator[list[Window]]:
-        """All batches; windows are sorted by length a part at a time."""
-        waiting: list[Window] = []
-        tokens = 0
-        for window in windows:
-            waiting.append(window)
-            tokens += len(window.row)
-            if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
-                yield from self.batches(waiting)
-                waiting, tokens = [], 0
-        yield from self.batches(waiting)
+        to_come = iter(windows)
+        while waiting := [*islice(to_come, _ROUND * self.batch_size)]:
+            for batch in self.batches(waiting):
+                found = self.probabilities([window.ids for window in batch], [window.types for window in batch])
+                yield from zip(batch, found, strict=True)
 
     def batches(self, waiting: Sequence[Window]) -> Iterator[list[Window]]:
         """Batches of windows of similar length, the longest first: memory runs out at once or never."""
@@ -88,11 +79,11 @@ class Engine:
         try:
             logits = self._logits(ids, types)
         except Exception as error:
-            # of a GPU, or of torch's allocator of a CPU
-            out_of_memory = isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(
-                error
+            of_gpu, of_cpu = (
+                isinstance(error, library("torch").cuda.OutOfMemoryError),
+                "can't allocate memory" in str(error),
             )
-            if not out_of_memory:
+            if not (of_gpu or of_cpu):
                 raise
             if len(ids) == 1:
                 raise UnusableDetector(

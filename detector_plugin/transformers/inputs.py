@@ -74,8 +74,7 @@ def _prompts() -> dict[str, dict[str, str]]:
 class Encoder:
     """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
     the question, no more. In the form ``paper`` the tokenizer's separator token stands between reference and answer, or the
-    one that ends a text. UnusableDetector where there is neither.
-    """
+    one that ends a text; UnusableDetector where there is neither."""
 
     def __init__(self, tokenizer: Any, form: str, max_length: int) -> None:
         self.tokenizer = tokenizer
@@ -171,9 +170,8 @@ def window_bounds(
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. Where both texts are long, each has half of the room. All arguments are numbers of tokens, `room`
-    of those that a window may hold of both together.
-    """
+    has more context for. All arguments are numbers of tokens, `room` of those that a window may hold of both together;
+    where both texts are long, each has half of it."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
@@ -285,11 +283,9 @@ def spans_of(
     threshold: float,
     joined: bool = True,
 ) -> list[Span]:
-    """Spans of neighbouring tokens of one category, without white space at their ends; one each where not `joined`.
-
-    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
-    where the categories of its classes, of which several may share one, together have the threshold's probability.
-    """
+    """Spans of neighbouring tokens of one category, without white space at their ends; one each where not `joined`. A
+    span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
+    where the categories of its classes, of which several may share one, together have the threshold's probability."""
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
     spans: list[Span] = []

@@ -119,10 +119,9 @@ class Repository:
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with, by the
-    names of a detector's options. Every part may be missing. Options of the user are stronger. Labels are the names of the
-    classes in their order; an adapter has no ``config.json`` to hold them.
-    """
+    """Settings that a trained detector brings along in ``detector.json``, by the names of a detector's options, which are
+    stronger. Every part may be missing. Labels are the names of the classes in their order; an adapter has no
+    ``config.json`` to hold them."""
 
     form: str | None = None
     attention: str | None = None
@@ -399,8 +398,7 @@ def load_classifier(
 ) -> Any:
     """The result of transformers' ``AutoModelForTokenClassification.from_pretrained``, or that of texts, with the first of
     several implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
-    UnusableDetector says that `what` cannot be loaded.
-    """
+    UnusableDetector says that `what` cannot be loaded."""
     transformers, quiet = library("transformers"), library("transformers.utils.logging")
     kind = _OF_TEXTS if of_texts else _OF_TOKENS
     options = {**options, "ignore_mismatched_sizes": True}  # a head of other classes

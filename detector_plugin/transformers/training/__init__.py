@@ -23,7 +23,7 @@ from detector_plugin.transformers.training import measuring, trainer
 from detector_plugin.transformers.training.data import LABELS, Parts, Recipe, examples_of, synthetic
 from detector_plugin.transformers.training.measuring import Row
 
-__all__ = ["Ingredient", "Trained", "train_detector"]
+__all__ = ["Ingredient", "train_detector"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -40,14 +40,6 @@ class Ingredient(NamedTuple):
     documents: int  # labelled answers that were read
 
 
-class Trained(NamedTuple):
-    """A finished training."""
-
-    folder: Path
-    threshold: float
-    rows: list[Row]  # the held-out figures
-
-
 def train_detector(
     parts: Parts,
     recipe: Recipe,
@@ -57,8 +49,9 @@ def train_detector(
     without: Sequence[str] = (),
     ingredients: Sequence[Ingredient] = (),
     calibrate: bool = False,
-) -> Trained | None:
-    """Train a detector, choose its threshold, measure it, and write its folder. ``None`` in the other processes of
+) -> tuple[float, list[Row]] | None:
+    """Train a detector, choose its threshold, measure it, and write its folder. The threshold, and the held-out figures;
+    ``None`` in the other processes of
     ``accelerate launch``, which do not measure.
 
     Args:
@@ -157,7 +150,7 @@ def train_detector(
     content = json.loads(json.dumps(content), parse_constant=lambda _: None)
     (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
     shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
-    return Trained(folder, detector.threshold, rows)
+    return detector.threshold, rows
 
 
 def _write_results(

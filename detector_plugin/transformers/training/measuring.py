@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import covered
 from custom_metrics.reading.words import words
-from custom_metrics.scores.character_labels import iou
-from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.scores.detection import WordCounts, count_words, iou
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin.calibration import Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
