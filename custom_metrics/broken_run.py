@@ -142,8 +142,7 @@ def signs_of(answers: Iterable[Answered]) -> Signs:
 
 
 def count(answers: Iterable[tuple[str | None, Hashable, Labels | None]]) -> Signs:
-    """Count the signs of answers: of each in which way it is no answer (``None``: it is one), its text or a digest of it,
-    and its labels."""
+    """Count the signs of answers: of each how it is no answer (``None``: it is one), its text or a digest, its labels."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
     texts: set[Hashable] = set()
@@ -186,16 +185,14 @@ def kind_of(answer: Answered) -> str | None:
 
 
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
-    """A warning of one or two sentences about a run that looks broken, or whose answers are all equal; else ``None``. A
-    reason that the run rules out is not named."""
+    """A warning about a run that looks broken, or whose answers are all equal, with likely reasons; else ``None``."""
     description = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     return f"{task}: {broken}{description}." if description else None
 
 
 def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] = ()) -> str:
-    """What is wrong with a run that looks broken, the `extra` facts, and the usual reasons that the run does not rule out,
-    without a full stop; empty where nothing is wrong."""
+    """What is wrong with a run, the `extra` facts, and the usual reasons that it does not rule out; or empty."""
     facts, of_all = [], f"of {signs.total} answers"
     kinds = signs.kinds if signs.is_invalid else signs.unusable
     listed = ", ".join(f"{number} {_DESCRIPTIONS[kind]}" for kind, number in kinds.most_common())
@@ -266,8 +263,7 @@ def _how_to_run(prompting: Prompting) -> str:
 
 
 def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a judge with many replies without a `verdict` (such as ``"rating"``), or ``None``.
-    `replies` come from the judge's filters."""
+    """The warning for a judge with many filtered replies without a `verdict` (such as ``"rating"``), or ``None``."""
     from custom_metrics.scores.judging import UNREAD
 
     number = sum(reply == UNREAD for reply in replies)
@@ -283,8 +279,7 @@ def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = 
 
 
 def copy_warning(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a detection task with many replies, each after its document, that are not the given answer with tags,
-    or ``None``."""
+    """The warning for many replies, each after its document, that are not the given answer with tags, or ``None``."""
     from custom_metrics.reading.tagged_text import LOST, align, parse
 
     kinds = [align(*parse(reply), doc["answer"]).kind for doc, reply in replies]

@@ -27,8 +27,7 @@ class _ResponseFilter(ABC):
 
 
 class NomiraclLabel(_ResponseFilter):
-    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels. The parser ``strict`` is the released
-    one, ``robust`` reads more (see ``custom_metrics.relevance``)."""
+    """``nomiracl_label``: a NoMIRACL label. The parser ``strict`` is the released one, ``robust`` reads more."""
 
     def __init__(self, parser: str = "strict") -> None:
         if parser not in ("strict", "robust"):
@@ -68,8 +67,7 @@ class FinalAnswer(_ResponseFilter):
 
 
 class CopiedAnswer(_ResponseFilter):
-    """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
-    response, the text behind its reasoning, or its final answer.
+    """``copied_answer``: the response, the text behind its reasoning, or its final answer: the nearest to ``answer``.
 
     It is for tasks that want the answer back with tags. The answer itself may hold what `final_answer` takes for debris: a
     model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these, too.

@@ -116,8 +116,7 @@ def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, fl
 
 def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     """The rates of a corpus of answers: the flagged share with bounds by :mod:`custom_metrics.statistics.intervals`, the
-    corrected ones by a cluster bootstrap, whose 95 % bounds hold 93 % of the time and more with five calibration documents
-    or more.
+    corrected ones by a cluster bootstrap (95 % bounds hold 93 % of the time with five calibration documents).
 
     Args:
         counts: (clusters, 2): words flagged and words in all of each cluster, such as an article, whose words are drawn
@@ -156,8 +155,7 @@ hallucinated. Where fewer are, the answers are unlike all that was annotated, an
 def drawn_rates(
     shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors are consistent with the share
-    (see :data:`UNLIKELY`)."""
+    """Rogan-Gladen rates of drawn shares and errors, and whether these are consistent with the share (:data:`UNLIKELY`)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
         return drawn, (false_positives <= shares) & (shares <= true_positives)
@@ -186,9 +184,8 @@ MAX_SHARE_RATIO = 2.0
 
 
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
-    """Reasons not to trust the corrected rates: Youden's index TPR - FPR under 0.1, by which every error of the calibration
-    is multiplied by more than ten; and a flagged share more than twice, or less than half, that of the calibration corpus,
-    whose prevalence Equation 1 scales. Empty where there is none."""
+    """Reasons not to trust the corrected rates: Youden's index TPR - FPR under 0.1, which multiplies errors by ten; and a
+    flagged share over twice, or under half, that of the calibration corpus."""
     reasons = []
     youden_index = calibration.recall - calibration.false_positive_rate
     if math.isnan(youden_index):
@@ -211,9 +208,8 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
 
 
 class Corrected(NamedTuple):
-    """Flagged shares of two models in a language, with the errors that correct them. Where these are expected from other
-    languages (a pooled calibration), draws that contradict the answers are left out: FPR <= q <= TPR holds for a flagged
-    share q, whatever part of the words is hallucinated."""
+    """Flagged shares of two models in a language, with the errors that correct them. Of expected errors (a pooled
+    calibration), draws that contradict the answers are left out: FPR <= q <= TPR holds for a flagged share q."""
 
     errors: Errors
     values: Floats  # (articles, 2) linearised flagged shares

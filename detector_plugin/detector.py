@@ -1,7 +1,6 @@
 """The interface of hallucination detectors, their error, and the checks of arguments that all kinds of detectors share.
 
-A detector marks the spans of an answer that its reference does not bear out. :mod:`detector_plugin.loading` finds one by
-name.
+A detector marks the spans of an answer that its reference does not bear out.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class Detector(Protocol):
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> Sequence[list[Span] | None]:
-        """Detect the hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for an answer
-        that the detector fails on and is to leave out.
+        """The hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for a failure.
 
         Each span has its probability; detectors that compute none leave it at 1.
 

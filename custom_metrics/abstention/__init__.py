@@ -5,9 +5,8 @@ The phrases live in one readable table a language; `patterns.py` finds them, thi
 that is ``silent``; a turn or a concession makes it an answer again. English phrases are looked for in every answer.
 
 The answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know",
-also after facts that are beside the question); when a later one finds the material silent and no sentence before it answers
-directly; and when it only says what the material treats instead ("they focus on other towers"). The text after a last
-"Answer:" decides alone.
+also after facts beside the question); when a later one finds the material silent and no sentence before it answers
+directly; or when it only says what the material treats instead. Text after a last "Answer:" decides.
 
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
 it is: an abstention stands at the front or at the end of what a model writes.
@@ -311,8 +310,7 @@ def _is_label(text: str, max_words: int) -> bool:
 
 
 def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = True) -> Decision:
-    """Decide by one lexicon whether a folded text abstains. `partial` is as in :func:`is_abstention`; with `beside`, a text
-    that says only what the material treats instead abstains, too."""
+    """Whether a folded text abstains by one lexicon; `beside`: also one that says only what the material treats."""
     text = stated_text(folded, lexicon)
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
     taken_back = spoke_of_material = abstained = only_bare = alone = sourced = treats = read = False

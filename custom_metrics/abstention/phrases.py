@@ -53,8 +53,7 @@ class Lexicon:
 
 @cache
 def phrase_table(language: str) -> dict[str, Any]:
-    """The phrase table of one language. A ValueError names the file and the key that is unknown, or whose value is no
-    list of phrases."""
+    """The phrase table of one language. ValueError for a key that is unknown, or whose value is no list of phrases."""
     import yaml
 
     name = f"tables/{language}.yaml"

@@ -1,5 +1,4 @@
-"""Sentences of an answer: how it is split into them, the phrases in one, whether it abstains and why (see
-:mod:`custom_metrics.abstention`).
+"""Sentences of an answer: how it is split into them, the phrases in one, whether it abstains and why.
 
 Text that is not the answer's own statement is removed first: quotations, and the steps before a last "Answer:".
 """
@@ -49,8 +48,7 @@ def without_quotations(text: str, lexicon: Lexicon) -> str:
 
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
-    """Each sentence of a text without its closing marks, and whether it ends with a question mark; those of one character
-    are left out."""
+    """Each sentence of a text without its closing marks, and whether it asks; those of one character are left out."""
     text = _NEXT_ITEM.sub("\n", text) if ")" in text else text
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
@@ -62,8 +60,7 @@ def split(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:
-    """Whether the marks at [start, end) end a sentence, with text behind them: not in "3.5", and not behind "J.", "15." or
-    "V." ("V. mendean")."""
+    """Whether the marks at [start, end) end a sentence, with text behind: not in "3.5", nor behind "J.", "15." or "V."."""
     marks, after = text[start:end], text[end]
     if marks != ".":
         return bool(marks.strip(".!?")) or after in _BEHIND or "\u3040" <= after <= "\u9fff"
@@ -193,8 +190,7 @@ class Sentence:
         return start < CITATION and opens and comma is not None and len(self.text) - comma.end() > _MORE
 
     def reports_passage(self, within: int) -> bool:
-        """Whether the sentence gives what a numbered passage says: "However, passage 2 says 1889" (with the turn in its
-        first `within` characters), "Only context 10 does: 1889"."""
+        """Whether it gives what a numbered passage says: "However, passage 2 says 1889" (a turn in its front)."""
         hits = self.hits
         if "material" not in hits or not TRIGGERS.isdisjoint(hits):
             return False
@@ -269,8 +265,7 @@ class Sentence:
 
     def _answers_from(self, start: int) -> bool:
         """Whether what follows a turn answers: some words, and nothing of the material, of not knowing or to the user. A
-        numbered passage ("but context 5 says that ...") is a source, not the material as such; so is one that is cited at
-        the start ("but according to the text it was Paris")."""
+        numbered passage ("but context 5 says that ...") is a source, not the material; so is one cited at the start."""
         text, hits = self.text, self.hits
         rest = text[start:]
         behind = [place for place in hits.get("material", ()) if place[0] >= start]

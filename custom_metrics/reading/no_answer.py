@@ -65,8 +65,7 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
     """A text without the parts of the prompt that it begins with.
 
     It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. Where the text
-    goes on with passages, or with a question of its own, it is what follows "OUTPUT:" or "Answer:", or what begins with
-    one of the prompt's two phrases.
+    goes on with passages, or with a question of its own, it is what follows "OUTPUT:", or begins with its phrase.
 
     Passages are those of the document, as they stand in the prompt.
     """
@@ -141,9 +140,8 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
     """Whether a text is nothing but the message of a service that failed.
 
     Each clause must be an entry of the table, an apology beside one, or a code of HTTP (400 to 599). No word of the text
-    may stand in the question: "An error occurred in the navigation system" answers what is wrong with the system. A text
-    that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole:
-    of more than 200 characters only these are looked for.
+    may stand in the question ("An error occurred in the navigation system"). A text that begins as an exception of Python
+    or as a JSON object with an error is a failure as a whole: of more than 200 characters only these are looked for.
     """
     start = text.lstrip()
     if (start[:1] == "{" and _ERROR_BODY.match(start)) or _PYTHON_ERROR.match(start):
@@ -283,8 +281,7 @@ def _form(text: str) -> str | None:
     return next((kind for kind, is_kind in kinds.items() if is_kind(text)), None)
 
 
-# What can be read, but says nothing about the passages. It keeps its place in the rates; a run with many of it is told so
-# (:mod:`custom_metrics.broken_run`).
+# What can be read, but says nothing about the passages. It keeps its place in the rates; a run with many is told so.
 
 _BEGINNING = 300  # characters
 _SALAD_WORDS = re.compile(r"[^\W\d_]+")
@@ -308,8 +305,7 @@ def _refusals() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 @lru_cache(maxsize=1024)  # models repeat themselves
 def is_refusal(text: str) -> bool:
-    """Whether an answer refuses by policy ("I'm sorry, but I cannot assist with that request."), in a language of
-    ``refusals.tsv``, without a word on the passages."""
+    """Whether an answer refuses by policy, in a language of ``refusals.tsv``, without a word on the passages."""
     start = text[:_BEGINNING].lower().replace("’", "'")
     return any(refusal.search(start) and not unless.search(start) for refusal, unless in _refusals())
 

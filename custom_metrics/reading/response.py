@@ -1,9 +1,7 @@
-"""The part of a model's output that is its answer: without reasoning blocks, special tokens, further invented turns,
-terminal codes and a JSON object around it.
+"""The part of a model's output that is its answer: without reasoning, special tokens, invented turns, a JSON object.
 
 Reasoning is known by the marks of ``reasoning.tsv``. A thought that a prompt or an output opened, and nothing closed, is
-*unfinished*: there is no answer. The same holds for an output without marks that begins as models think aloud ("Okay, so
-the user asks ...") and stops inside a sentence.
+*unfinished*: there is no answer. So is one that thinks aloud without marks and stops inside a sentence.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ sub-word tokens instead, and its published code shifts labels by a word; this mo
 
 *Characters.* Mu-SHROOM's ``iou`` and ``rho`` equal those of the shared task's scorer to the digit
 (``participant_kit/scorer.py`` of https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). Both are figures of one
-answer; a corpus has their means. *Hard labels* tell whether each character is hallucinated, *soft labels* with which
-probability (of annotators: the share that marked it).
+answer. *Hard labels* tell whether each character is hallucinated, *soft labels* which share of annotators marked it.
 
 *Sentences* that people judged supported or not; the positive class is *Not Supported*. A detector flags a sentence where it
 marks any word of it: that is what the label says (a sentence is supported where all of it is), and the one rule by which a
@@ -46,8 +45,7 @@ from custom_metrics.statistics.paired_difference import Floats
 
 
 class WordCounts(NamedTuple):
-    """Words of one document or of many: hallucinated and flagged (tp), flagged but fine (fp), hallucinated but not flagged
-    (fn), and neither (tn)."""
+    """Words that are hallucinated and flagged (tp), flagged but fine (fp), hallucinated only (fn), neither (tn)."""
 
     tp: int
     fp: int
@@ -119,8 +117,7 @@ def rho(annotated: Iterable[tuple[int, int, float]], predicted: Iterable[tuple[i
     """Spearman's correlation of the soft labels of a text's characters.
 
     There is no correlation where one side gives all characters the same label (to eight decimals). The value is then 1.0 if
-    both sides do, else 0.0. So "nothing here" and "all of this" count the same: a prediction of one span over the whole
-    text scores 0.0 where people marked a part.
+    both sides do, else 0.0. So one span over the whole text scores 0.0 where people marked a part.
 
     Spans are (start, end, probability) in characters; where they overlap the last one holds, outside it is 0. The labels of
     an empty text are constant. ValueError for a span beyond the text of that length.
@@ -146,8 +143,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster
-            of the document, such as a text that several people marked.
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster.
         results: one tagged text. It is aligned to the answer where it differs; a text with next to nothing in common with
             the answer is *lost*: it flags no word, and wins no document.
 
@@ -172,8 +168,7 @@ def word_values(
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
-    same category on both sides."""
+    """As :func:`process_results`, with the counts of each of ``CATEGORIES``, which a true positive has on both sides."""
     gold, predicted, kind = annotated_and_predicted(doc, results)
     places = words(doc["answer"], doc["language"])
     pairs = [*zip(covered(places, gold), covered(places, predicted), strict=True)]
@@ -202,8 +197,7 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
 
 
 def process_character_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of a Mu-SHROOM task: ``iou`` and ``rho``, which carry the passage, and what
-    :func:`process_results` returns, of the same tagged text.
+    """Per-document values of a Mu-SHROOM task: ``iou``, ``rho``, and those of :func:`process_results`.
 
     The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every predicted span
     is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest. Of a lost
@@ -229,8 +223,7 @@ def process_sentence_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
 
     Args:
         doc: ``answer``, ``language``, ``passage`` (the question, by which bounds are clustered), ``spans`` (the sentences
-            that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Those with another label count
-            nowhere.
+            that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Others count nowhere.
         results: one tagged text, read as in :func:`process_results`. A lost text is wrong on every sentence: it flags those
             that are supported, and no other.
 
@@ -331,8 +324,7 @@ kappa = OfCounts(  # Cohen's
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
-    """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
-    (:func:`process_category_results`, ``precision``)."""
+    """``<metric>_<category>`` to its figure, from the ``precision`` of :func:`process_category_results`."""
     rows = f1.rows(values)
     return {
         f"{kind.name}_{category}": kind.figure(rows._replace(values=rows.values[:, place]))

@@ -78,9 +78,8 @@ def read_preference(text: str | None) -> str | None:
 
 
 def read_support(text: str | None) -> bool | None:
-    """Whether a sentence is supported, by a judge's reply about it: by a line ``Verdict: `` (or ``Label``) with
-    ``Supported``, ``Not Supported`` or ``Unsupported``, or one of these alone, as in :func:`read_rating`. ``None`` for
-    anything else, such as ``partly supported`` or both."""
+    """Whether a sentence is supported: by a line ``Verdict: `` (or ``Label``) with ``Supported``, ``Not Supported`` or
+    ``Unsupported``, or one alone, as in :func:`read_rating`. ``None`` for anything else, such as ``partly supported``."""
     verdict = _verdict(text, *_VERDICT)
     return None if verdict is None else verdict == "supported"
 
@@ -197,8 +196,7 @@ class ShareOfVerdicts(OfVerdicts):
 
 
 class FlipRate(ShareOfVerdicts):
-    """The share of pairs whose verdict changes with the order of the answers, of those that were read in both orders. The
-    row of the first of both documents has the pair's."""
+    """The share of pairs whose verdict changes with the order of the answers; in the row of the first document."""
 
     not_compared = "a pair's two verdicts are in two documents"
 

@@ -1,10 +1,9 @@
 """How well a judge's scores of answers agree with the ratings, 1 to 4, that several people gave each.
 
 The value of an answer is a list: the score, on people's scale, then the ratings. A judge is held against the median of all
-ratings. The ceiling is each rater against the median of the others; beside it stands the judge against these medians. The
-figures are the area under the ROC curve, and Spearman's rank correlation: each depends on all pairs of a score and what
-people said together. What each pair adds to it makes numbers whose mean it is; so bounds and differences are those of a
-mean, clustered by what answers have in common.
+    ratings. The ceiling is each rater against the median of the others; beside it stands the judge against these medians.
+    The figures are the area under the ROC curve, and Spearman's rank correlation: each depends on all pairs of a score and
+    what people said together. What each adds makes numbers whose mean it is, and so bounds.
 """
 
 from __future__ import annotations

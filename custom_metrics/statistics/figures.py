@@ -4,8 +4,7 @@ Ranks of a distributed run exchange the values of metrics only. So a document's 
 attributes of the value; in files a value is a plain number or list.
 
 A figure whose 95 % bounds span more than half of its scale is *not measurable*: 0.0 would look like the best of all.
-Reports and comparisons show its bounds alone (:func:`is_measurable`, :func:`without_point`). The harness's table and
-results lack a corrected rate that is not measurable.
+Reports and comparisons show its bounds alone (:func:`without_point`). The harness's results lack such a corrected rate.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ class Rows(NamedTuple):
 
 
 class FloatWithCounts(float):
-    """A float that also holds the counts its aggregation sums, and the name of the document's cluster: what dependent
-    documents have in common."""
+    """A float that also holds the counts its aggregation sums, and the name of the document's cluster."""
 
     counts: Any
     cluster: Any
@@ -126,8 +124,7 @@ class CountsOfCluster(list[Any]):
 
 
 def outcome(answerable: bool, right: bool) -> dict[str, int]:
-    """The value of a document for a balanced error (:mod:`custom_metrics.scores.balanced_error`): whether its question can
-    be answered, and whether the model was wrong."""
+    """The value of a document for a balanced error: whether its question can be answered, and the model was wrong."""
     return {"answerable": int(answerable), "wrong": int(not right)}
 
 

@@ -1,5 +1,4 @@
-"""Confidence intervals: Wilson for a share of independent documents, Newcombe for the difference of two such shares, and
-the resamples of a cluster bootstrap for any other figure.
+"""Confidence intervals: of a share (Wilson), the difference of two (Newcombe), any other figure (resamples of clusters).
 
 A share of unequal units is one of answers in conversations, of words in answers, of words in drawn answers. Its bounds are
 Korn and Graubard's ("Confidence intervals for proportions with small expected number of positive counts estimated from
@@ -90,11 +89,9 @@ def unseen_share(trials: Any) -> Any:
 
 def newcombe(successes: int, trials: int, other_successes: int, other_trials: int) -> tuple[float, float, float]:
     """The difference of two independent shares with 95 % bounds: Newcombe's hybrid score interval (Newcombe 1998, "Interval
-    estimation for the difference between independent proportions", Statistics in Medicine 17, method 10). For shares over
-    the same documents it is wider than a paired interval.
+    estimation for the difference between independent proportions", Statistics in Medicine 17, method 10).
 
-    The first share less the second, lower and upper bound are all ``nan`` where a denominator is 0; errors are those of
-    :func:`wilson`.
+    Difference, lower and upper bound are ``nan`` where a denominator is 0; errors are those of :func:`wilson`.
     """
     low, high = wilson(successes, trials)
     other_low, other_high = wilson(other_successes, other_trials)
@@ -107,9 +104,8 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
 
 def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
     """(iterations, quantities) resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn
-    with replacement; the same for the same clusters and seed, in any order (ranks of a distributed run gather them in one
-    of their own). Each row of (clusters, quantities), of which there is at least one, is what a document (or article) adds
-    to the sums."""
+    with replacement; the same for the same clusters and seed, in any order. Each row of (clusters, quantities), of which
+    there is at least one, is what a document (or article) adds to the sums."""
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
     rng = np.random.default_rng(seed)
@@ -144,8 +140,7 @@ def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArr
 
 def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     """How far resampled figures vary: 95 % bounds, and the standard deviation, which is the figure's standard error.
-    Figures that are ``nan`` (0/0 in a resample) are left out; all are ``nan`` where these are more than one in twenty, as
-    the others would be a selection. Equal ones have no bounds."""
+    Figures that are ``nan`` (0/0) are left out; more than one in twenty leave none. Equal ones have no bounds."""
     defined = resampled[~np.isnan(resampled)]
     if defined.size < max(2, 0.95 * resampled.size):
         return math.nan, math.nan, math.nan
@@ -229,8 +224,7 @@ def share_of_clusters(hits: ArrayLike, sizes: ArrayLike, level: float = SIGNIFIC
 
 def difference_of_clusters(hits: ArrayLike, others: ArrayLike, sizes: ArrayLike) -> tuple[float, float, float]:
     """95 % bounds of the difference of two shares over the same clusters, and p, the level at which bounds touch 0: MOVER
-    (Zou and Donner 2008) from the bounds of both shares, as if they were independent, which errs on the careful side. Where
-    no cluster differs they are those of nothing seen."""
+    (Zou and Donner 2008) from the bounds of both shares, as if independent. If none differs: of nothing seen."""
     numbers, size = (np.asarray(hits, float), np.asarray(others, float)), np.asarray(sizes, float)
     if np.array_equal(*numbers):
         unseen = float(two_part_bounds(np.zeros_like(size), size)[1])

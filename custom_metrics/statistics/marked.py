@@ -3,19 +3,17 @@
 People mark a probability sample of the answers; a detector (or a judge) has read every one. Its reading of the drawn
 answers shows how far it errs; its reading of all takes the luck of the draw out. This is prediction-powered inference
 (Angelopoulos et al. 2023, arXiv 2301.09633) with a weight for the reading (PPI++, arXiv 2311.01453), in survey sampling the
-difference estimator (Särndal, Swensson and Wretman 1992, section 6.3). Nothing is assumed of the detector: one that guesses
-leaves the bounds as wide as marks alone have them.
+difference estimator (Särndal, Swensson and Wretman 1992, section 6.3).
 
 The difference of two such means has bounds by MOVER: the distances of each mean to its own bounds, recombined with the
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
 Answers are drawn one after the other, each in proportion to its chance among those not yet drawn: those with the smallest
-exponential random number over their chance (Efraimidis and Spirakis 2006, Information Processing Letters 97). Given the
-smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known probability
-(Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean varies only by
-what the draw leaves out. Of draws with replacement (Hansen and Hurwitz 1943), as earlier versions made them, all of the
-spread counts.
+    exponential random number over their chance (Efraimidis and Spirakis 2006, Information Processing Letters 97). Given the
+    smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
+    probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
+    varies only by what the draw leaves out. Of draws with replacement, as earlier versions made them, all of it counts.
 
 The bounds of a rate are for the answers of this run and for marks like these; those of a difference are for questions like
 these, as in other comparisons, so that they have a width also where all answers are marked.
@@ -72,8 +70,7 @@ class Draws(NamedTuple):
         left_out: ArrayLike | None = None,
     ) -> Draws:
         """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
-        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside the answer of another run
-        to the same question.
+        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's.
 
         Raises:
             ValueError: lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none.
@@ -230,8 +227,7 @@ def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
 def _products(draws: Draws, first: Floats, second: Floats) -> float:
     """The sum of the products of residuals, which a variance or covariance is in proportion to.
 
-    Draws of one answer are independent. Different answers of one cluster are not: their products count, in a variance only
-    where they make it larger.
+    Draws of one answer are independent. Answers of one cluster are not; in a variance they count where they make it larger.
     """
     sums = draws.times * first
     products = float(np.vdot(sums, second))
@@ -285,8 +281,7 @@ def _mean(
 def _units(
     draws: Draws, columns: Floats, scale: tuple[float, float], of_questions: bool
 ) -> tuple[Floats, Floats, float, Floats]:
-    """The units of a mean's two-part bounds: its answers, or their clusters. `columns` are (answers, 2), what was marked
-    and the value.
+    """The units of a mean's two-part bounds: answers, or clusters. `columns` are (answers, 2), marked part and value.
 
     All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had
     been drawn with replacement as -log(L) is more than 1 - L.
@@ -313,8 +308,7 @@ def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple
 def _bounds(
     place: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE
 ) -> tuple[float, float]:
-    """The bounds of a mean on a scale of 0 to 1. Their form is that of the 95 % bounds at all levels, so that bounds of a
-    smaller level hold those of a larger one."""
+    """The bounds of a mean on a scale of 0 to 1; those of a smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
     if math.isnan(error) or math.isinf(freedom):

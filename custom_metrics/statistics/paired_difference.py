@@ -14,8 +14,7 @@ drawn within each, and each language counts the same.
 show it (normal approximation: Chow, Shao and Wang 2008, "Sample Size Calculations in Clinical Research", section 3.2.2; of
 evaluations of language models Miller 2024, "Adding Error Bars to Evals", section 5). Of two shares, s^2 is at least the
 difference d, as a share d of the documents is discordant (Connor 1987, "Sample size for testing differences in proportions
-for the paired-sample design"); so there are at least 7.85 of them. All this is for one comparison; corrected by Holm for
-others, a difference must be larger.
+for the paired-sample design"); so there are at least 7.85 of them. Corrected by Holm, a difference must be larger.
 
 *Shares*, and means of shares. Of n documents, b are in the first model's share alone and c in the second's alone
 (*discordant*); the difference is (b - c)/n. Its bounds are Tango's asymptotic score interval (Tango 1998, "Equivalence test
@@ -23,11 +22,9 @@ and confidence interval for the difference in proportions for the paired-sample 
 such as languages or the two rates of a balanced error, recover the variance of each stratum from its Tango interval (MOVER:
 Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach"). *p* is the level at
 which the interval touches 0; of one stratum that is McNemar's test without continuity correction (McNemar 1947), and the
-exact p stands beside. A test that assumes no difference in each stratum has no power where rates are traded, as their
-differences have opposite signs.
+exact p stands beside. A test that assumes no difference in each stratum has no power where rates are traded.
 
-Everywhere p is under 0.05 exactly where 0 lies outside of the 95 % bounds. ``make check-statistics`` simulates how often
-they are right.
+Everywhere p is under 0.05 exactly where 0 lies outside of the bounds. ``make check-statistics`` simulates both.
 """
 
 from __future__ import annotations
@@ -145,8 +142,7 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, scale: Any
     """The pivots of (rows, pairs) differences of each stratum.
 
     `scale` is the size of the numbers that they are differences of, (pairs,): what is negligible beside it is rounding. Of
-    several strata of which some have fewer than :data:`FEWEST` rows, a row of these has the pooled variance of all strata,
-    and is drawn from the residuals of all.
+    several strata of which some have fewer than :data:`FEWEST` rows, a row of these has the pooled variance and residuals.
     """
     number, rows, freedom = strata[0].shape[1], sum(map(len, strata)), sum(map(len, strata)) - len(strata)
     sizes = [np.abs(values).max(axis=0) for values in strata]
@@ -223,8 +219,7 @@ def bounds_and_p(pivots: Pivots, unequal: Any = ()) -> tuple[Floats, Floats, Flo
     All are ``nan`` of fewer than :data:`FEWEST` rows (of strata: of fewer than four degrees of freedom). Where all
     differences are c, they are those of nothing else seen: a share u of the documents, Clopper and Pearson's upper bound,
     may differ by up to -c, so that the mean is within 2uc of c; p is then that of the sign test. Where all are 0 there are
-    no bounds, and p is 1. With `unequal` degrees of freedom of rows, (pairs,), the bounds are at least those of Student's
-    t.
+    no bounds, and p is 1. With `unequal` degrees of freedom, (pairs,), they are at least Student's.
     """
     from scipy import special
 
@@ -269,8 +264,7 @@ def figure_bounds(values: Floats, form: Form, freedom: Any = math.inf) -> tuple[
     """95 % bounds of the means of (rows, figures) numbers, by the same bootstrap; ``nan`` of fewer than :data:`FEWEST`.
 
     Those of numbers that are ``"positive"`` or 0 are on a logarithmic scale, the upper one a share of 2/rows further out:
-    small samples of long tails lack the tail. Those of a ``"rate"`` are the wider ones of the plain and the logistic scale,
-    between 0 and 1.
+    small samples of long tails lack the tail. Those of a ``"rate"`` are the wider ones of the plain and the logistic scale.
     """
     rows, number = values.shape
     pivots = pivots_of([np.sort(values, axis=0)])  # the order of rows changes nothing
@@ -334,8 +328,7 @@ def _counts(rng: np.random.Generator, rows: int, resamples: int, drawn: int = 0)
 
 def detectable_difference(standard_error: float, documents: int = 0) -> float:
     """The smallest difference that a comparison with this standard error shows with a power of 80 %. `documents` is their
-    number for two shares, which differ by at least 7.85 of them; 0 for other figures. ``nan`` where there is no variance,
-    or a share would have to differ by more than 1."""
+    number for two shares, which differ by at least 7.85 of them; 0 for other figures. ``nan`` without variance."""
     if not standard_error > 0:
         return math.nan
     difference = max(_REACH * standard_error, _REACH**2 / documents if documents else 0.0)
@@ -344,8 +337,7 @@ def detectable_difference(standard_error: float, documents: int = 0) -> float:
 
 def rows_needed(difference: float, variance: float, shares: bool = False) -> int:
     """The number of documents, or of clusters, that show a difference with a power of 80 %. `variance` is that of the
-    paired difference of one of them; for two `shares` it is at least the difference. ValueError unless both are larger than
-    0."""
+    paired difference of one of them; for two `shares` it is at least the difference. Both are above 0, else ValueError."""
     if not (difference > 0 and variance > 0):
         raise ValueError(f"difference and variance must be larger than 0, got {difference:g} and {variance:g}")
     return math.ceil(_REACH**2 * (max(variance, difference) if shares else variance) / difference**2 - 1e-9)

@@ -7,8 +7,7 @@ degrees of freedom are one less than the clusters; for the ratio, one less than 
 may hold most of the words (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a
 t-test robust to cluster heterogeneity"; see Dean and Pagano 2015, "Evaluating confidence interval methods for binomial
 proportions in clustered surveys"). Half a word is added to each count, and no variance is below that of as many independent
-words: a detector that found all of four hallucinated words is not certain. ``tests/test_small_calibrations.py`` simulates
-how often the bounds hold.
+words: a detector that found all of four hallucinated words is not certain.
 
 *Not annotated* (:func:`expected_errors`): true and false positive rates differ between languages and between answering
 models. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell is
@@ -57,8 +56,7 @@ def measured_errors(
 ) -> Errors:
     """Measure a detector's errors on annotated answers in a language.
 
-    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are the draws for a single
-    cluster, as the spread of clusters is unknown.
+    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws for one cluster.
 
     Args:
         documents: (documents, 4): true and false positives, false and true negatives of each, in words.

@@ -1,8 +1,7 @@
 """The detector `lexical`: flags words that the reference does not bear out, by overlap, on a CPU.
 
-It is a small learned word classifier. It compares the words of an answer with those of the reference and of the question.
-It was trained on answers that models wrote and people marked (Mu-SHROOM), on inserted errors (mFAVA), and on copies of the
-references with a word swapped.
+It is a small learned classifier that compares words of answer, reference and question, trained on answers that models wrote
+and people marked (Mu-SHROOM), on inserted errors (mFAVA), and on copies of the references with a word swapped.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class LexicalDetector:
     """Flags the words of an answer that its reference does not bear out, by overlap with the reference (words, stems,
     beginnings, endings, character n-grams, numbers, where in the reference they stand) and with the question, whose words
     are hardly ever wrong in an answer. It knows no meaning: the README of mFAVA says what it finds and what it misses.
-    Languages that it was not trained on are scored with what was learned from others. Its version is that of the main
-    weights' bytes, with options that change what is found."""
+    Other languages are scored with what was learned. Its version is that of the main weights and options."""
 
     name = "lexical"
     licence = "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
@@ -172,8 +170,7 @@ def _load(path: Path) -> Forest:
 
 
 def strip_punctuation(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
-    """(words, 2): first and end character of each word, without quotes and punctuation around it. A word of nothing else
-    keeps them."""
+    """(words, 2): first and end character of each word, without punctuation around it, unless it is nothing else."""
     edges = np.zeros((len(places), 2), np.intp)
     for number, (start, end) in enumerate(places):
         inside = [at for at in range(start, end) if answer[at].isalnum()]

@@ -40,8 +40,7 @@ class TransformersDetector:
     A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
     in overlapping windows; for each token the one counts in which it is most likely borne out. (LettuceDetect's own code
     takes the least likely one.) A classifier of texts (entailment, fact checks) reads each sentence of the answer in this
-    way, and its spans are whole sentences (MiniCheck: Tang et al. 2024). UnusableDetector where the model or an option
-    cannot be used.
+    way, and its spans are whole sentences (MiniCheck: Tang et al. 2024). UnusableDetector where that fails.
 
     README.md has a table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a
     model that ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has
@@ -136,8 +135,7 @@ class TransformersDetector:
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[list[Span]]:
-        """See :meth:`detector_plugin.detector.Detector.detect`. Spans are of tokens, which may begin or end within a word,
-        or whole sentences."""
+        """See :meth:`detector_plugin.detector.Detector.detect`. Spans are of tokens or whole sentences."""
         spans = dict(self.detect_each(references, answers, languages, questions))
         return [spans[index] for index in range(len(answers))]
 
@@ -153,8 +151,7 @@ class TransformersDetector:
     def token_probabilities(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
-        are done; empty answers have none."""
+        """The probabilities of each answer's tokens or sentences, as answers are done; empty answers have none."""
         check_lengths(references, answers, languages, questions)
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]

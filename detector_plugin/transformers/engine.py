@@ -39,8 +39,7 @@ class Engine:
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        """Load the model; UnusableDetector where it cannot be had. `bidirectional`: a decoder's tokens see those after
-        them."""
+        """Load the model, or UnusableDetector. `bidirectional`: a decoder's tokens see those after them."""
         self.name, self.bidirectional = model.name, bidirectional
         self.model = loaded = load_model(model, device, dtype)
         self.device = next(loaded.parameters()).device
@@ -79,11 +78,8 @@ class Engine:
         try:
             logits = self._logits(ids, types)
         except Exception as error:
-            of_gpu, of_cpu = (
-                isinstance(error, library("torch").cuda.OutOfMemoryError),
-                "can't allocate memory" in str(error),
-            )
-            if not (of_gpu or of_cpu):
+            of_gpu = isinstance(error, library("torch").cuda.OutOfMemoryError)
+            if not of_gpu and "can't allocate memory" not in str(error):  # the latter of torch's allocator of a CPU
                 raise
             if len(ids) == 1:
                 raise UnusableDetector(

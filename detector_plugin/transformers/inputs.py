@@ -51,8 +51,7 @@ class Encoded(NamedTuple):
 
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
-    """The prompt's text before and after the reference, in one of `FORMS`. LettuceDetect's prompts exist in eight
-    languages; the English one serves all others."""
+    """The prompt before and after the reference, in one of `FORMS`. LettuceDetect's exist in eight languages."""
     if form == "lettucedetect-v2":
         return (f"User request: {question}\n\n" if question else ""), ""
     if form != "lettucedetect":
@@ -96,8 +95,7 @@ class Encoder:
         return self.encode_all([(reference, answer, question, language)])[0]
 
     def encode_all(self, documents: Sequence[tuple[str, str, str | None, str | None]]) -> list[Encoded]:
-        """The tokens of several documents, each a reference, an answer, a question and a language: the tokenizer has a core
-        for each."""
+        """The tokens of several documents, each a reference, an answer, a question and a language."""
         if not documents:
             return []
         # one character for one: the offsets are those of the answer as it is
@@ -170,8 +168,7 @@ def window_bounds(
 ) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. All arguments are numbers of tokens, `room` of those that a window may hold of both together;
-    where both texts are long, each has half of it."""
+    has more context for. All arguments are numbers of tokens, `room` of those of a window; long ones have half."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]

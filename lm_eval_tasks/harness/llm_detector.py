@@ -125,8 +125,7 @@ class HarnessLLMDetector:
 
 
 def template_text() -> str:
-    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), with the fields ``reference`` and
-    ``answer``; the YAML of the detection tasks has the same text."""
+    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), of ``reference`` and ``answer``."""
     return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
 
 

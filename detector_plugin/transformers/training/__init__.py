@@ -186,8 +186,7 @@ def _card(
     rows: Sequence[Row],
     calibrated: bool,
 ) -> str:
-    """The model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated` says
-    whether ``calibration.json`` lies beside it."""
+    """The model card: what the detector is, what went in, and how good it is on what it has not seen."""
     base = used["base"]
     lora = used["values"]["adapter"] == "lora"
     licences = [f"{base['name']}: {base['licence']}", *(f"{data.name}: {data.licence}" for data in ingredients)]

@@ -136,8 +136,7 @@ def _order(group: Sequence[LabelledAnswer]) -> tuple[str, str, str]:
 def synthetic(documents: Sequence[LabelledAnswer], number: int) -> list[LabelledAnswer]:
     """Make documents of those that the model learns from: answers held against another page (`UNRELATED`, hallucinated as a
     whole), and as many answers without what is hallucinated in them (`CLEANED`). Of nearly every annotated answer a third
-    is hallucinated, and from them alone a model learns to flag a third of anything. There are fewer than `number` where the
-    data has no more."""
+    is hallucinated, and from them alone a model learns to flag a third of anything. There may be fewer than `number`."""
     pages: dict[str, dict[tuple[int, str], None]] = {}  # language to (article, reference), each once
     number_of: dict[int, int] = {}
     for article, group in enumerate(article_groups(documents)):
@@ -184,8 +183,7 @@ LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CAT
 
 
 class Example(NamedTuple):
-    """One input of the model. A token's label is its class, `IGNORED`, or the number of classes where it is hallucinated in
-    a way that nobody named."""
+    """One input of the model. A token's label is its class, `IGNORED`, or the number of classes (hallucinated, no name)."""
 
     ids: NDArray[np.int32]
     types: NDArray[np.int8]
@@ -194,8 +192,7 @@ class Example(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Examples; the tokens of each class that are learned, the last number being that of tokens without a category; and how
-    many documents were cut."""
+    """Examples; the tokens of each class that are learned, those without a category last; and the documents cut."""
 
     all: list[Example]
     tokens: tuple[int, ...]
@@ -271,8 +268,7 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
 
 
 def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:
-    """Examples of any length as a batch of tensors. `padding` is the id of the token that pads; `types` says whether the
-    model reads which text a token is of."""
+    """Examples as a batch of tensors, filled up with the token `padding`; with `types`, also which text a token is of."""
     import torch
 
     batch = {

@@ -82,8 +82,7 @@ class Row(NamedTuple):
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     """The middle of the thresholds of a :class:`detector_plugin.transformers.TransformersDetector` whose mean F1 over
-    languages and kinds of annotation is as good as the best; `USUAL_THRESHOLD` where no word is hallucinated. The model has
-    not learned from the documents.
+    languages and kinds of annotation is as good as the best; `USUAL_THRESHOLD` where no word is hallucinated.
     """
     # Of each language and kind: the probability of each word, that of its likeliest token, and whether it is hallucinated.
     groups: dict[tuple[str, str], tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
