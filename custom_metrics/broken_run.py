@@ -202,9 +202,7 @@ def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] =
         alike = f"{kinds.total()} {of_all} are {_DESCRIPTIONS[next(iter(kinds))]}"
         facts.append(alike if len(kinds) == 1 else f"{kinds.total()} {of_all} are empty or loop ({listed})")
     noted = ((getattr(signs, kind), description) for kind, description in _NOTED.items())
-    facts += [
-        f"{number} {of_all} {description}" for number, description in noted if number > MOST_INVALID * signs.total
-    ]
+    facts += [f"{number} {of_all} {what}" for number, what in noted if number > MOST_INVALID * signs.total]
     causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
     if signs.apart > MOST_APART * signs.total:
         facts.append(f"strict and robust differ on {signs.apart} {of_all}: they are not in the prompt's own words")

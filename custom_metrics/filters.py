@@ -21,9 +21,7 @@ class _ResponseFilter(ABC):
         """The filtered response."""
 
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        return [
-            [self.extract(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)
-        ]
+        return [[self.extract(each, doc) for each in responses] for responses, doc in zip(resps, docs, strict=True)]
 
 
 class NomiraclLabel(_ResponseFilter):

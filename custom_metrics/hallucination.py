@@ -60,9 +60,7 @@ _UNBOUNDED = 1e6
 _FARTHEST = 1e9  # the factor by which a resample without spread is stretched
 
 
-def flagged_words(
-    answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
-) -> tuple[float, int]:
+def flagged_words(answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None = None) -> tuple[float, int]:
     """How many words of an answer have a character in a span (``nan`` where the detector failed), and how many it has.
 
     Spans are as :func:`custom_metrics.reading.spans.span_of` reads and refuses them, ``None`` where the detector failed.
@@ -152,9 +150,7 @@ UNLIKELY = 0.2
 hallucinated. Where fewer are, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def drawn_rates(
-    shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def drawn_rates(shares: Floats, true_positives: Floats, false_positives: Floats) -> tuple[Floats, NDArray[Any]]:
     """Rogan-Gladen rates of drawn shares and errors, and whether these are consistent with the share (:data:`UNLIKELY`)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
@@ -316,13 +312,11 @@ def compare_corrected(corrected: Sequence[Corrected], rate: str) -> PairedDiffer
         p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(stratum.values) for stratum in corrected)
     if high - low <= NEGLIGIBLE or clusters - len(corrected) < FEWEST - 1:
-        low, high, p = _where_all_differ_alike(corrected, first - second, p, rate == RATES[2])
+        low, high, p = _unvaried(corrected, first - second, p, rate == RATES[2])
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 
-def _where_all_differ_alike(
-    corrected: Sequence[Corrected], difference: float, p: float, bounded: bool
-) -> tuple[float, float, float]:
+def _unvaried(corrected: Sequence[Corrected], difference: float, p: float, bounded: bool) -> tuple[float, float, float]:
     """Bounds and p where no draw varies, such as that of two models without a flagged word. A share u of a language's
     articles may differ, of which none was seen: by as much as all words flagged for one model, and none for the other
     (MOVER over languages). All are ``nan`` of fewer than five articles."""

@@ -224,9 +224,8 @@ def load(name: str) -> Calibration:
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
-        if reasons := list(
-            filter(None, (why_too_few(entry) for kinds in languages.values() for entry in kinds.values()))
-        ):
+        entries = [entry for kinds in languages.values() for entry in kinds.values()]
+        if reasons := [*filter(None, map(why_too_few, entries))]:
             raise CalibrationError(f"{path}: {reasons[0]}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except CalibrationError:

@@ -23,6 +23,8 @@ SPEED = "documents_per_second"
 
 Texts: TypeAlias = Sequence[str]
 Languages: TypeAlias = Sequence[str | None]
+Questions: TypeAlias = Texts | None
+Spans: TypeAlias = list[list[Span] | None]
 
 
 class UnusableDetector(UsageError):
@@ -44,7 +46,7 @@ class Detector(Protocol):
     licence: str
 
     def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
+        self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None
     ) -> Sequence[list[Span] | None]:
         """The hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for a failure.
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.usage.plain_errors import naming
 from custom_metrics.usage.secrets import blank
-from detector_plugin.detector import Detector, Languages, Texts, check_lengths
+from detector_plugin.detector import Detector, Languages, Questions, Spans, Texts, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -60,9 +60,7 @@ class StoredDetector:
         # Answers that the detector failed on are tried again.
         self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span] | None]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :class:`detector_plugin.Detector`."""
         check_lengths(references, answers, languages, questions)
         columns = references, answers, languages, questions if questions is not None else [""] * len(answers)

@@ -40,9 +40,8 @@ def tables() -> dict[str, dict[str, Any]]:
     """The table of each language, by its code."""
     import yaml
 
-    content: dict[str, dict[str, Any]] = yaml.safe_load(
-        resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
-    )
+    text = resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
+    content: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return content
 
 

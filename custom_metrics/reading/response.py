@@ -137,14 +137,13 @@ def _marks() -> _Marks:
         return re.compile("|".join(f"(?:{pattern})" for pattern in patterns if pattern), re.IGNORECASE)
 
     blocks = [row for row in rows if row["alone"] == "no" and row["where"] != "spoken"]
+    spoken = [row["opening"] for row in rows if row["where"] == "spoken"]
     prompts = [row["opening"] for row in rows if row["where"] != "spoken" and row["opening"]]
     return _Marks(
         openings=any_of([opening(row) for row in alone if row["opening"]]),
         closings=any_of([row["closing"] for row in alone]),
         blocks=tuple((any_of([opening(row)]), any_of([row["closing"]])) for row in blocks),
-        spoken=re.compile(
-            rf"\s*(?:{'|'.join(row['opening'] for row in rows if row['where'] == 'spoken')})", re.IGNORECASE
-        ),
+        spoken=re.compile(rf"\s*(?:{'|'.join(spoken)})", re.IGNORECASE),
         of_prompt=re.compile(rf"(?:{'|'.join(prompts)})\s*\Z", re.IGNORECASE),
     )
 

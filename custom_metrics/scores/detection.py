@@ -280,9 +280,7 @@ class OfCounts(Ratios):
     companions = ("precision",)
     form = (4,)
 
-    def __init__(
-        self, name: str, of_counts: Callable[..., list[tuple[Floats, Floats]]], not_compared: str = ""
-    ) -> None:
+    def __init__(self, name: str, of_counts: Callable[..., Any], not_compared: str = "") -> None:
         super().__init__(name)
         self._of_counts = of_counts
         self.not_compared = not_compared
@@ -295,7 +293,7 @@ class OfCounts(Ratios):
         return counts
 
     def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
-        return self._of_counts(*np.moveaxis(sums, -1, 0))
+        return [*self._of_counts(*np.moveaxis(sums, -1, 0))]
 
     def of_sums(self, sums: Floats) -> Floats:
         values = super().of_sums(sums)

@@ -53,19 +53,14 @@ class Figure(NamedTuple):
 class FigureOfStrata(Figure):
     """A mean of shares that also holds the shares."""
 
-    _strata: tuple[Stratum, ...] = ()
+    strata: tuple[Stratum, ...] = ()
 
     @classmethod
     def of(cls, figure: Figure, strata: Sequence[Stratum]) -> FigureOfStrata:
         """A figure with the shares that it is made of."""
         with_strata = cls(*figure)
-        with_strata._strata = tuple(strata)
+        with_strata.strata = tuple(strata)
         return with_strata
-
-    @property
-    def strata(self) -> tuple[Stratum, ...]:
-        """The shares that it is made of."""
-        return self._strata
 
 
 UNDEFINED = Figure(math.nan)

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
+
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 _MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
 _FEW_DISTINCT = 1 / 16  # share of distinct rows up to which draws of these are faster than draws of clusters
@@ -61,9 +63,7 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, high
 
 
-def clopper_pearson(
-    hits: ArrayLike, trials: ArrayLike, level: float = SIGNIFICANCE
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def clopper_pearson(hits: ArrayLike, trials: ArrayLike, level: float = SIGNIFICANCE) -> tuple[Floats, Floats]:
     """Bounds of a share that miss it with the probability `level` at most, half of it on each side (Clopper and Pearson
     1934). Arrays of one shape; numbers of effective trials need not be whole."""
     from scipy.special import betaincinv
@@ -149,8 +149,6 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     low, high = np.quantile(defined, [SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
     return float(low), float(high), float(np.std(defined, ddof=1))
 
-
-Floats = NDArray[np.float64]
 
 BOUNDS_OF_BOTH = "MOVER of two shares of clusters"
 

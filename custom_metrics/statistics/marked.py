@@ -211,11 +211,9 @@ def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean
 
     below, above = map(float, reaches(SIGNIFICANCE))
     number = sum(int(draws.times.sum()) for draws, *_ in strata)
-    p = level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
     low, high = difference - below, difference + above
-    return PairedDifference(
-        of_first, of_second, difference, low, high, math.nan if math.isnan(low) else p, number, METHOD
-    )
+    p = math.nan if math.isnan(low) else level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
+    return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
 
 
 def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
@@ -305,22 +303,20 @@ def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple
     return Figure(value, low, high, error, number)
 
 
-def _bounds(
-    place: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE
-) -> tuple[float, float]:
+def _bounds(mean: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE) -> tuple[float, float]:
     """The bounds of a mean on a scale of 0 to 1; those of a smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
     if math.isnan(error) or math.isinf(freedom):
-        return place + error, place + error
+        return mean + error, mean + error
     reach = _t(freedom, SIGNIFICANCE) * error
-    slope = place * (1 - place)
+    slope = mean * (1 - mean)
     if reach > 1e-9 and reach < _FAR * slope:
         half = _t(freedom, level) * error / slope
-        low, high = map(float, expit(logit(place) + np.array([-half, half])))
+        low, high = map(float, expit(logit(mean) + np.array([-half, half])))
         return low, high
     reach = max(_t(freedom, level) * error, 1 - (level / 2) ** (1 / number))
-    return max(0.0, place - reach), min(1.0, place + reach)
+    return max(0.0, mean - reach), min(1.0, mean + reach)
 
 
 def _standard_error(draws: Draws, residuals: Floats, learned: bool) -> tuple[float, float]:

@@ -88,9 +88,8 @@ def measured_errors(
     effective = [sizes.sum() ** 2 / np.square(sizes).sum() if sizes.any() else 0.0 for sizes in (tp + fn, tp + fp)]
     rng = np.random.default_rng(seed)
     normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
-    of_rates, of_ratio = (
-        rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, max(1.0, min(effective) - 1))
-    )
+    freedoms = number - 1, max(1.0, min(effective) - 1)
+    of_rates, of_ratio = (rng.chisquare(freedom, iterations) / freedom for freedom in freedoms)
     return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 

@@ -20,7 +20,7 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import Languages, Texts, check_lengths
+from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -93,9 +93,7 @@ class LexicalDetector:
         """Load the detector. That costs next to nothing, and also finds weights that cannot be read."""
         cls(**options)
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
         """

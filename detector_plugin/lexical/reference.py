@@ -215,9 +215,7 @@ Removed = list[tuple[int, int]]
 def written_otherwise(answer: str, reference: str) -> frozenset[str]:
     """The digits of those numbers of an answer that the reference has, but not as they are written there."""
     in_answer, in_reference = map(_writings, (answer, reference))
-    return frozenset(
-        digits for digits in in_answer if not in_answer[digits] <= in_reference.get(digits, in_answer[digits])
-    )
+    return frozenset(number for number, ways in in_answer.items() if not ways <= in_reference.get(number, ways))
 
 
 def _writings(text: str) -> dict[str, set[str]]:

@@ -19,6 +19,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin.detector import (
     Languages,
+    Questions,
+    Spans,
     Texts,
     UnusableDetector,
     check_choice,
@@ -128,20 +130,15 @@ class TransformersDetector:
             "max_length": given_length,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
         }
-        self.version: str = model.version + "".join(
-            f";{key}={value}" for key, value in changes.items() if value is not None
-        )
+        changed = (f";{key}={value}" for key, value in changes.items() if value is not None)
+        self.version: str = model.version + "".join(changed)
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :meth:`detector_plugin.detector.Detector.detect`. Spans are of tokens or whole sentences."""
         spans = dict(self.detect_each(references, answers, languages, questions))
         return [spans[index] for index in range(len(answers))]
 
-    def detect_each(
-        self, references: Sequence[str], answers: Sequence[str], *more: Any
-    ) -> Iterator[tuple[int, list[Span]]]:
+    def detect_each(self, references: Texts, answers: Texts, *more: Any) -> Iterator[tuple[int, list[Span]]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
         for document in self.token_probabilities(references, answers, *more):
@@ -210,9 +207,8 @@ _NAMES = {
     "contradictory": "contradictory|contradiction|contradicts|refuted|refutes",
     "unverifiable": "unverifiable|neutral|not enough info",
 }
-_MEANINGS = {name: name for name in CATEGORIES} | {
-    name: meaning for meaning, names in _NAMES.items() for name in names.split("|")
-}
+_MEANINGS = {name: name for name in CATEGORIES}
+_MEANINGS |= {name: meaning for meaning, names in _NAMES.items() for name in names.split("|")}
 _BIO = re.compile(r"^[bi] (?=.)")  # after "-" became a space
 _NUMBERS = (["label 0", "label 1"], ["0", "1"])  # what transformers calls classes without a name, and what others do
 

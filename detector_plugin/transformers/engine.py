@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.inputs import Window
+from detector_plugin.transformers.inputs import Ints, Window
 from detector_plugin.transformers.model import ModelDescription, learned_positions, library, load_model, padding_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -70,9 +70,7 @@ class Engine:
         if batch:
             yield batch
 
-    def probabilities(
-        self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
-    ) -> list[NDArray[np.float32]]:
+    def probabilities(self, ids: Sequence[Ints], types: Sequence[Ints]) -> list[NDArray[np.float32]]:
         """Probabilities of the classes for each token of each input, or one row for each input. A batch that does not
         fit into memory is read in two halves, and later batches are no larger than these."""
         try:
@@ -105,7 +103,7 @@ class Engine:
         )
         return [*self.probabilities(ids[:half], types[:half]), *self.probabilities(ids[half:], types[half:])]
 
-    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]) -> Any:
+    def _logits(self, ids: Sequence[Ints], types: Sequence[Ints]) -> Any:
         torch = library("torch")
         rows = {"input_ids": ids, "attention_mask": list(map(np.ones_like, ids))}
         if self.types:

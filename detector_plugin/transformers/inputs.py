@@ -18,6 +18,7 @@ from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
 Ints = NDArray[np.int64]
+Part = tuple[int, int]
 
 FORMS = {
     "lettucedetect": "LettuceDetect's prompt of question and numbered passage, paired with the answer",
@@ -45,7 +46,7 @@ class Encoded(NamedTuple):
         fixed, reference, answer = (np.flatnonzero(parts == number) for number in range(3))
         return cls(np.array(ids, np.int64), types, fixed, reference, answer, offsets.reshape(-1, 2))
 
-    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> Ints:
+    def window(self, reference: Part, answer: Part) -> Ints:
         """Places of the tokens of a window, in order, which has some of the reference's tokens and of the answer's."""
         return np.sort(np.concatenate([self.fixed, self.reference[slice(*reference)], self.answer[slice(*answer)]]))
 
@@ -126,16 +127,13 @@ class Encoder:
             self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             for texts in (references, answers)
         )
-        encoded = []
-        for first, second, offsets in zip(
-            firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
-        ):
+        rows = []
+        tokens = zip(firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True)
+        for first, second, offsets in tokens:
             texts = [self._before, first, self._separator, second, self._after]
             parts = np.repeat([0, 1, 0, 2, 0], [len(ids) for ids in texts])
-            encoded.append(
-                Encoded.from_parts([*chain(*texts)], np.zeros_like(parts), parts, np.array(offsets, np.int64))
-            )
-        return encoded
+            rows.append(Encoded.from_parts([*chain(*texts)], np.zeros_like(parts), parts, np.array(offsets, np.int64)))
+        return rows
 
     def _question(self, question: str | None) -> str | None:
         question = SURROGATE.sub("\ufffd", (question or "").strip())
@@ -163,9 +161,7 @@ def room_for(encoded: Encoded, max_length: int) -> int:
     return room
 
 
-def window_bounds(
-    reference: int, answer: int, room: int
-) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
+def window_bounds(reference: int, answer: int, room: int) -> tuple[list[Part], list[tuple[Part, Part]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
     has more context for. All arguments are numbers of tokens, `room` of those of a window; long ones have half."""
@@ -176,7 +172,7 @@ def window_bounds(
     return _even_windows(reference, room - size), list(zip(answer_cuts, decided, strict=True))
 
 
-def _even_windows(length: int, size: int) -> list[tuple[int, int]]:
+def _even_windows(length: int, size: int) -> list[Part]:
     """As few windows of a size as overlap by a quarter, at even distances; one where all fits."""
     if length <= size:
         return [(0, length)]

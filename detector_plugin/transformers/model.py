@@ -399,13 +399,12 @@ def load_classifier(
     options["use_safetensors"] = True  # pickled weights can run code
     level = quiet.get_verbosity()
     quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
+    load = getattr(transformers, f"AutoModelFor{kind}").from_pretrained
     try:
         for attention in attentions:
             chosen = {"attn_implementation": attention} if attention else {}
             try:
-                return getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
-                    repository.source, **options, **chosen
-                )
+                return load(repository.source, **options, **chosen)
             except ValueError as error:
                 if attention == attentions[-1] or "attention" not in str(error):
                     raise

@@ -16,11 +16,10 @@ from importlib import resources
 from typing import Any
 
 from custom_metrics.reading.response import final_answer
-from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
-from detector_plugin.detector import Languages, Texts, UnusableDetector, check_lengths
+from detector_plugin.detector import Languages, Questions, Spans, Texts, UnusableDetector, check_lengths
 from lm_eval_tasks.harness import host
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -88,9 +87,7 @@ class HarnessLLMDetector:
     def calibrated_name(options: Mapping[str, Any]) -> str:
         return f"llm:{options.get('pretrained')}"
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :class:`detector_plugin.Detector`. A reply that cannot be read flags nothing; the log counts such replies."""
         check_lengths(references, answers, languages, questions)
         indices = [index for index, answer in enumerate(answers) if answer.strip()]
@@ -103,7 +100,7 @@ class HarnessLLMDetector:
             # The name of a task and the number of a document: nobody reads them, every version wants them.
             places = {"idx": number, "doc_id": number, "task_name": "", "metadata": ("", number, 1)}
             requests.append(host.Instance("generate_until", {}, (prompt, {**settings}), **places))
-        spans: list[list[Span]] = [[] for _ in answers]
+        spans: Spans = [[] for _ in answers]
         kinds: Counter[str] = Counter()
         replies = self.lm.generate_until(requests) if requests else []
         for index, reply in zip(indices, replies, strict=True):

@@ -72,9 +72,8 @@ def train_detector(
     made = synthetic(parts.learn, made_up) if made_up else []
     arguments = trainer.arguments_of(recipe, folder / _CHECKPOINTS, parts.choose)
     with arguments.main_process_first():
-        if arguments.should_save and (
-            file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)
-        ):
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        if arguments.should_save and (file := next(files, None)):
             raise UsageError(
                 f"{folder} holds files already ({file.relative_to(folder)}); name another folder with -o, or remove it"
             )
@@ -123,9 +122,8 @@ def train_detector(
     detector.threshold = measuring.best_threshold(detector, parts.choose)
     if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
-        detector, parts.measure, "measured"
-    )
+    measured = (("left out", parts.left_out), ("measured", parts.measure))
+    rows = [row for name, documents in measured for row in measuring.measure(detector, documents, name)]
     settings = replace(base.settings, threshold=detector.threshold)
     settings.save(folder)
     used: dict[str, Any] = {
@@ -202,9 +200,7 @@ def _card(
     head, conditions = (yaml.safe_dump(content, allow_unicode=True, sort_keys=False) for content in (front, used))
     number = f", num_labels={len(used['detector']['labels'])}" if lora else ""
     causal = "; its attention mask is then causal" if used["detector"]["attention"] == "bidirectional" else ""
-    data_rows = [
-        f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |\n" for data in ingredients
-    ]
+    data_rows = [f"| {of.name} | {of.documents} | {of.source or 'own'} | {of.licence} |\n" for of in ingredients]
     return f"""---
 {head}---
 

@@ -122,9 +122,7 @@ def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Ca
             f"--without {', '.join(unknown)}: no language, model or family of a model that the data has"
             f"{known_instead(unknown[0], sorted(languages) + sorted(models))}"
         )
-    return lambda document: (
-        not names.isdisjoint((document.language, document.model.casefold(), document.family.casefold()))
-    )
+    return lambda of: not names.isdisjoint((of.language, of.model.casefold(), of.family.casefold()))
 
 
 def _order(group: Sequence[LabelledAnswer]) -> tuple[str, str, str]:
@@ -326,9 +324,8 @@ def read(name: str, words: Sequence[str] = ()) -> Recipe:
     `words` are of the command line: ``--name value`` or ``--name=value`` for a value of the recipe, which argparse checks;
     all others are for transformers' Trainer. An option of it without a value is ``true``.
     """
-    files = {
-        file.name.removesuffix(".yaml"): file for file in resources.files(__package__).joinpath("recipes").iterdir()
-    }
+    folder = resources.files(__package__).joinpath("recipes")
+    files = {file.name.removesuffix(".yaml"): file for file in folder.iterdir()}
     if name not in files:
         raise UsageError(f"recipe {name!r}: there are {', '.join(sorted(files))}")
     table = yaml.safe_load(files[name].read_text("utf-8"))

@@ -91,9 +91,8 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
         document = documents[reading.index]
         offsets, classes = reading.units()
         of_characters = np.zeros(len(document.answer) + 1, np.float32)
-        for (start, end), probability in zip(
-            offsets.tolist(), (1 - classes[:, supported].sum(1)).tolist(), strict=True
-        ):
+        likely = (1 - classes[:, supported].sum(1)).tolist()
+        for (start, end), probability in zip(offsets.tolist(), likely, strict=True):
             of_characters[start:end] = np.maximum(of_characters[start:end], probability)
         # A token may begin with the space before its word.
         of_characters[[at for at, character in enumerate(document.answer) if character.isspace()]] = 0
@@ -113,9 +112,7 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     return float(good[len(good) // 2])
 
 
-def f1_at(
-    thresholds: NDArray[np.float64], probabilities: NDArray[np.float32], hallucinated: NDArray[np.bool_]
-) -> list[float]:
+def f1_at(thresholds: NDArray[Any], probabilities: NDArray[Any], hallucinated: NDArray[Any]) -> list[float]:
     """F1 at each threshold, of words or tokens of which at least one is hallucinated."""
     flagged = [probabilities >= threshold for threshold in thresholds]
     return [2 * float((hallucinated & these).sum()) / float(these.sum() + hallucinated.sum()) for these in flagged]
