@@ -1,7 +1,6 @@
-"""Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers. This module counts the signs
-of that.
+"""Signs of a broken run: a model that was prompted wrongly, or cut short, still gets numbers.
 
-:func:`signs_of` counts them over the answers of a task. :func:`warning` names their usual causes where
+:func:`signs_of` counts the signs over the answers of a task. :func:`warning` names their usual causes where
 
 - more than a fifth of the answers are Invalid (NoMIRACL), or no answer in any of the ways of
   :mod:`custom_metrics.reading.no_answer` (CLAPnq, mFAVA);
@@ -11,8 +10,7 @@ of that.
 - there are ten answers or more, and all are equal;
 - more than a fifth are refusals by policy, or words that have nothing to do with question and passages.
 
-Three more warnings are about replies that do not have the form that the task wants (:func:`unread_warning`,
-:func:`copy_warning`), and about too few questions (:func:`few_warning`).
+Further warnings are about replies that do not have the form that the task wants, and about too few questions.
 """
 
 from __future__ import annotations
@@ -20,19 +18,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custom_metrics.abstention.folding import NO_SPACES, fold
-from custom_metrics.reading.no_answer import no_answer
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.no_answer import is_refusal, is_word_salad, no_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.relevance import INVALID
 from custom_metrics.statistics.figures import FEW
 from custom_metrics.statistics.intervals import wilson
-from custom_metrics.usage import shipped_rows
 
 MOST_INVALID, MOST_EMPTY_OR_LOOPING, MOST_APART = 1 / 5, 1 / 10, 1 / 3
 FEWEST_EQUAL = 10
@@ -105,15 +99,6 @@ def as_answered(doc: Mapping[str, Any], response: Any) -> Answered:
     return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
-class Sign(NamedTuple):
-    """The signs of one answer: in which way it is no answer (``None``: it is one), its text or a digest of it, and its
-    labels."""
-
-    kind: str | None
-    text: Hashable
-    labels: Labels | None = None
-
-
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
@@ -151,13 +136,13 @@ class Signs(NamedTuple):
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
     return count(
-        Sign(kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
+        (kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
         for answer in answers
     )
 
 
-def count(answers: Iterable[Sign]) -> Signs:
-    """Count the signs of answers, one :class:`Sign` each."""
+def count(answers: Iterable[tuple[str | None, Hashable, Labels | None]]) -> Signs:
+    """Count the signs of answers: of each how it is no answer (``None``: it is one), its text or a digest, its labels."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
     texts: set[Hashable] = set()
@@ -200,16 +185,14 @@ def kind_of(answer: Answered) -> str | None:
 
 
 def warning(task: str, signs: Signs, prompting: Prompting = PROMPTED) -> str | None:
-    """A warning of one or two sentences about a run that looks broken, or whose answers are all equal; else ``None``. A
-    reason that the run rules out is not named."""
+    """A warning about a run that looks broken, or whose answers are all equal, with likely reasons; else ``None``."""
     description = faults(signs, prompting, [f"all {signs.total} answers are equal"] if signs.are_equal else [])
     broken = "this run looks broken: " if signs.is_invalid or signs.unusable else ""
     return f"{task}: {broken}{description}." if description else None
 
 
 def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] = ()) -> str:
-    """What is wrong with a run that looks broken, the `extra` facts, and the usual reasons that the run does not rule out,
-    without a full stop; empty where nothing is wrong."""
+    """What is wrong with a run, the `extra` facts, and the usual reasons that it does not rule out; or empty."""
     facts, of_all = [], f"of {signs.total} answers"
     kinds = signs.kinds if signs.is_invalid else signs.unusable
     listed = ", ".join(f"{number} {_DESCRIPTIONS[kind]}" for kind, number in kinds.most_common())
@@ -219,9 +202,7 @@ def faults(signs: Signs, prompting: Prompting = PROMPTED, extra: Sequence[str] =
         alike = f"{kinds.total()} {of_all} are {_DESCRIPTIONS[next(iter(kinds))]}"
         facts.append(alike if len(kinds) == 1 else f"{kinds.total()} {of_all} are empty or loop ({listed})")
     noted = ((getattr(signs, kind), description) for kind, description in _NOTED.items())
-    facts += [
-        f"{number} {of_all} {description}" for number, description in noted if number > MOST_INVALID * signs.total
-    ]
+    facts += [f"{number} {of_all} {what}" for number, what in noted if number > MOST_INVALID * signs.total]
     causes = [_CAUSES.get(kind, _TEMPLATE) for kind, _ in kinds.most_common()]
     if signs.apart > MOST_APART * signs.total:
         facts.append(f"strict and robust differ on {signs.apart} {of_all}: they are not in the prompt's own words")
@@ -243,15 +224,9 @@ _SENTENCE_LETTERS = 20  # letters and digits: "Yes." may be said thrice
 
 
 def is_repetitive(text: str, language: str | None = None) -> bool:
-    """Whether an answer runs in circles. The mFAVA paper (appendix A.7) found repeated words and sentences in one of ten.
-
-    It does in two cases: a run of up to 64 words is repeated four times or more (twelve words in all at the least), or one
-    sentence (of twenty letters at the least) occurs three times.
-
-    Args:
-        text: the answer; case does not matter.
-        language: decides what a word is, see :mod:`custom_metrics.reading.words`.
-    """
+    """Whether an answer runs in circles, as one of ten in the mFAVA paper (appendix A.7): a run of up to 64 words is
+    repeated four times or more (twelve words in all at the least), or one sentence (of twenty letters at the least) occurs
+    three times. Case does not matter; the language decides what a word is (:mod:`custom_metrics.reading.words`)."""
     from custom_metrics.reading.words import words  # comparisons of labels read no words
 
     text = text.casefold()
@@ -286,8 +261,7 @@ def _how_to_run(prompting: Prompting) -> str:
 
 
 def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a judge with many replies without a `verdict` (such as ``"rating"``), or ``None``.
-    `replies` come from the judge's filters."""
+    """The warning for a judge with many filtered replies without a `verdict` (such as ``"rating"``), or ``None``."""
     from custom_metrics.scores.judging import UNREAD
 
     number = sum(reply == UNREAD for reply in replies)
@@ -303,19 +277,15 @@ def unread_warning(verdict: str, replies: Sequence[str], prompting: Prompting = 
 
 
 def copy_warning(replies: Iterable[tuple[Mapping[str, Any], str]], prompting: Prompting = PROMPTED) -> str | None:
-    """The warning for a detection task with many replies, each after its document, that are not the given answer with tags,
-    or ``None``."""
+    """The warning for many replies, each after its document, that are not the given answer with tags, or ``None``."""
     from custom_metrics.reading.tagged_text import LOST, align, parse
 
     kinds = [align(*parse(reply), doc["answer"]).kind for doc, reply in replies]
     number = kinds.count(LOST)
     if number <= NOTEWORTHY * len(kinds):
         return None
-    back = (
-        f", or a language model that gives the answer back: {_how_to_run(prompting)}"
-        if prompting.model_prompted
-        else ""
-    )
+    model = f", or a language model that gives the answer back: {_how_to_run(prompting)}"
+    back = model if prompting.model_prompted else ""
     return (
         f"{number} of {len(kinds)} replies are not the given answer with tags, and count as wrong, so "
         f"the figures say nothing of a detector; this task wants a detector (--model hallucination-detector){back}"
@@ -343,58 +313,3 @@ def _question_kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:
         for doc in docs
         if isinstance(doc.get("answerable"), bool) or isinstance(doc.get("subset"), str)
     }
-
-
-# ------------------------------------------------------------ answers that can be read, but say nothing about the passages
-#
-# Refusals by policy, and word salad. Both keep their place in the rates. A run with many of them is told so.
-
-_BEGINNING = 300  # characters
-_WORDS = re.compile(r"[^\W\d_]+")
-_FEWEST = 6  # words: fewer may be names that the passages do not have
-_MOST_KNOWN = 1 / 4  # share of an answer's words that question, passages or English have
-_STEM = 5  # letters by which a word is known: most languages inflect at the end
-# Function words of the prompt's language, in which some models answer questions of any other.
-_ENGLISH = frozenset(
-    "the of and to in is are was were be been has have had it its this that these those a an i you he she they we there "
-    "not no but or as at by for from on with about can could would do does did if so which who what when where how any all "
-    "only also answer question context contexts passage passages document information provided given know yes based "
-    "present mention mentioned sorry".split()
-)
-
-
-@cache
-def _refusals() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    rows = shipped_rows("custom_metrics.reading", "refusals.tsv")
-    return tuple((re.compile(row["refusal"]), re.compile(row["unless"])) for row in rows)
-
-
-@lru_cache(maxsize=1024)  # models repeat themselves
-def is_refusal(text: str) -> bool:
-    """Whether an answer refuses by policy ("I'm sorry, but I cannot assist with that request."), in a language of
-    ``refusals.tsv``, without a word on the passages."""
-    start = text[:_BEGINNING].lower().replace("’", "'")
-    return any(refusal.search(start) and not unless.search(start) for refusal, unless in _refusals())
-
-
-@lru_cache(maxsize=1024)  # models repeat themselves
-def _stems_of(text: str) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in _WORDS.findall(fold(text, marks=True)))
-
-
-def is_word_salad(text: str, question: str | None, passages: Sequence[str]) -> bool:
-    """Whether next to no word of an answer is in its question, its passages or among the most common ones of English.
-
-    Answers of fewer than six words, and those in scripts without spaces, are none.
-    """
-    words = _stems_of(text)
-    if not question or not passages or len(words) < _FEWEST or NO_SPACES.search(text):
-        return False
-    unknown = words - _STEMS
-    if len(unknown) <= (1 - _MOST_KNOWN) * len(words):
-        return False
-    unknown -= _stems_of("\n".join((question, *passages)))
-    return len(unknown) > (1 - _MOST_KNOWN) * len(words)
-
-
-_STEMS = frozenset(word[:_STEM] for word in _ENGLISH)

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.relevance import nomiracl_label, robust_label
 
 
@@ -22,14 +21,11 @@ class _ResponseFilter(ABC):
         """The filtered response."""
 
     def apply(self, resps: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[list[str]]:
-        return [
-            [self.extract(response, doc) for response in responses] for responses, doc in zip(resps, docs, strict=True)
-        ]
+        return [[self.extract(each, doc) for each in responses] for responses, doc in zip(resps, docs, strict=True)]
 
 
 class NomiraclLabel(_ResponseFilter):
-    """``nomiracl_label``: each response becomes one of the three NoMIRACL labels. The parser ``strict`` is the released
-    one, ``robust`` reads more (see ``custom_metrics.relevance``)."""
+    """``nomiracl_label``: a NoMIRACL label. The parser ``strict`` is the released one, ``robust`` reads more."""
 
     def __init__(self, parser: str = "strict") -> None:
         if parser not in ("strict", "robust"):
@@ -69,8 +65,7 @@ class FinalAnswer(_ResponseFilter):
 
 
 class CopiedAnswer(_ResponseFilter):
-    """``copied_answer``: the version of the response that has most in common with the document's ``answer``: the whole
-    response, the text behind its reasoning, or its final answer.
+    """``copied_answer``: the response, the text behind its reasoning, or its final answer: the nearest to ``answer``.
 
     It is for tasks that want the answer back with tags. The answer itself may hold what `final_answer` takes for debris: a
     model that ran on past its end wrote ``<|im_end|>`` and further turns, and annotators marked these, too.

@@ -4,17 +4,16 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 
 - *detected rate* = q: nothing corrected.
 - *estimated rate* = P*H/(R*N), the mFAVA paper's Equation 1. Since P and R come from a calibration corpus with prevalence
-  pi_cal and flagged share q_cal, it equals pi_cal * q/q_cal. It is right for answers like the calibration corpus, and
-  pulls toward that corpus's prevalence for others (31 to 41 % of the words of mFAVA's gold sets).
+  pi_cal and flagged share q_cal, it equals pi_cal * q/q_cal. It is right for answers like the calibration corpus, and pulls
+  toward that corpus's prevalence for others (31 to 41 % of the words of mFAVA's gold sets).
 - *Rogan-Gladen rate* = (q - FPR)/(TPR - FPR) clipped to [0, 1] (Rogan and Gladen 1978): right at any prevalence, if the
   detector errs as often as it did in calibration.
 
-The last two carry the calibration's own uncertainty: each resample of the answers is corrected by errors drawn from their
-distribution in the calibration (:func:`custom_metrics.statistics.random_effects.measured_errors`).
-
-*The difference of two models.* Both models' answers went through the same detector, so each resample corrects both with
-*the same* draw of its errors. They cancel but for the scale of the difference: of one language, the estimated rates differ
-significantly exactly when the detected ones do. This holds if the detector errs alike on the answers of both models.
+Each resample of the answers is corrected by errors drawn from their distribution in the calibration
+(:func:`custom_metrics.statistics.random_effects.measured_errors`). In *the difference of two models*, whose answers went
+through the same detector, each resample corrects both with *the same* draw of its errors. They cancel but for the scale: of
+one language, the estimated rates differ significantly exactly when the detected ones do. This holds if the detector errs
+alike on the answers of both models.
 """
 
 from __future__ import annotations
@@ -61,9 +60,7 @@ _UNBOUNDED = 1e6
 _FARTHEST = 1e9  # the factor by which a resample without spread is stretched
 
 
-def flagged_words(
-    answer: str, spans: Sequence[Sequence[object]] | None, language: str | None = None
-) -> tuple[float, int]:
+def flagged_words(answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None = None) -> tuple[float, int]:
     """How many words of an answer have a character in a span (``nan`` where the detector failed), and how many it has.
 
     Spans are as :func:`custom_metrics.reading.spans.span_of` reads and refuses them, ``None`` where the detector failed.
@@ -117,13 +114,11 @@ def rates(counts: NDArray[Any], errors: Errors | None = None) -> tuple[float, fl
 
 def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     """The rates of a corpus of answers: the flagged share with bounds by :mod:`custom_metrics.statistics.intervals`, the
-    corrected ones by a cluster bootstrap.
-
-    With five calibration documents or more the 95 % bounds of the corrected rates hold 93 % of the time and more.
+    corrected ones by a cluster bootstrap (95 % bounds hold 93 % of the time with five calibration documents).
 
     Args:
-        counts: (clusters, 2): words flagged and words in all of each cluster. The words of one article are a cluster: they
-            are drawn together.
+        counts: (clusters, 2): words flagged and words in all of each cluster, such as an article, whose words are drawn
+            together.
         errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
             paper's Table 10) the bounds hold the answers' uncertainty alone.
 
@@ -155,11 +150,8 @@ UNLIKELY = 0.2
 hallucinated. Where fewer are, the answers are unlike all that was annotated, and nothing is known of their rate."""
 
 
-def drawn_rates(
-    shares: NDArray[Any], true_positives: NDArray[Any], false_positives: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rogan-Gladen rates of drawn flagged shares and errors, and whether the errors are consistent with the share
-    (see :data:`UNLIKELY`)."""
+def drawn_rates(shares: Floats, true_positives: Floats, false_positives: Floats) -> tuple[Floats, NDArray[Any]]:
+    """Rogan-Gladen rates of drawn shares and errors, and whether these are consistent with the share (:data:`UNLIKELY`)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = np.clip((shares - false_positives) / (true_positives - false_positives), 0.0, 1.0)
         return drawn, (false_positives <= shares) & (shares <= true_positives)
@@ -188,11 +180,8 @@ MAX_SHARE_RATIO = 2.0
 
 
 def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
-    """Reasons not to trust the corrected rates; empty where there is none.
-
-    One is Youden's index TPR - FPR under 0.1: every error of the calibration is multiplied by more than ten. The other is a
-    flagged share more than twice, or less than half, that of the calibration corpus, whose prevalence Equation 1 scales.
-    """
+    """Reasons not to trust the corrected rates: Youden's index TPR - FPR under 0.1, which multiplies errors by ten; and a
+    flagged share over twice, or under half, that of the calibration corpus."""
     reasons = []
     youden_index = calibration.recall - calibration.false_positive_rate
     if math.isnan(youden_index):
@@ -215,11 +204,8 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
 
 
 class Corrected(NamedTuple):
-    """Flagged shares of two models in a language, with the errors that correct them.
-
-    Where the errors are expected from other languages (a pooled calibration), draws that contradict the answers are left
-    out: FPR <= q <= TPR holds for a flagged share q, whatever part of the words is hallucinated.
-    """
+    """Flagged shares of two models in a language, with the errors that correct them. Of expected errors (a pooled
+    calibration), draws that contradict the answers are left out: FPR <= q <= TPR holds for a flagged share q."""
 
     errors: Errors
     values: Floats  # (articles, 2) linearised flagged shares
@@ -326,16 +312,14 @@ def compare_corrected(corrected: Sequence[Corrected], rate: str) -> PairedDiffer
         p = min(p, float(bounds_and_p(pivots)[2][0]))
     clusters = sum(len(stratum.values) for stratum in corrected)
     if high - low <= NEGLIGIBLE or clusters - len(corrected) < FEWEST - 1:
-        low, high, p = _where_all_differ_alike(corrected, first - second, p, rate == RATES[2])
+        low, high, p = _unvaried(corrected, first - second, p, rate == RATES[2])
     return PairedDifference(first, second, first - second, low, high, p, clusters, CORRECTED)
 
 
-def _where_all_differ_alike(
-    corrected: Sequence[Corrected], difference: float, p: float, bounded: bool
-) -> tuple[float, float, float]:
+def _unvaried(corrected: Sequence[Corrected], difference: float, p: float, bounded: bool) -> tuple[float, float, float]:
     """Bounds and p where no draw varies, such as that of two models without a flagged word. A share u of a language's
-    articles may differ, of which none was seen: by as much as all words flagged for one model, and none for the other.
-    Bounds of languages are combined by MOVER. All are ``nan`` of fewer than five articles."""
+    articles may differ, of which none was seen: by as much as all words flagged for one model, and none for the other
+    (MOVER over languages). All are ``nan`` of fewer than five articles."""
     sizes = [len(stratum.values) for stratum in corrected]
     if sum(sizes) - len(sizes) < FEWEST - 1:
         return math.nan, math.nan, math.nan

@@ -28,10 +28,9 @@ from custom_metrics.abstention import (
     read_abstention,
 )
 from custom_metrics.abstention.folding import EDGE, legible
-from custom_metrics.abstention.sentence_splitting import MASK, split, without_quotations
+from custom_metrics.abstention.sentence_reading import MASK, split, without_quotations
 from custom_metrics.reading.no_answer import is_service_failure, no_answer, without_prompt
-from custom_metrics.reading.reasoning import after_reasoning
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.response import after_reasoning, final_answer
 from custom_metrics.statistics.figures import outcome
 
 ANSWER = "Yes, answer is present"
@@ -80,8 +79,7 @@ def nomiracl_label(response: str | None) -> str:
 
 
 class Reading(NamedTuple):
-    """A label of an answer, and why. It is `sure` where a phrase or a rule of form decided, and not where there was none
-    to decide: the answer then counts as one that simply answers."""
+    """A label of an answer, and why. It is `sure` where a phrase or a rule decided; else it counts as an answer."""
 
     label: str
     reason: str
@@ -100,8 +98,7 @@ def read_label(
 ) -> Reading:
     """The label that a careful reader gives an answer, and why; Invalid only where there is nothing to read.
 
-    It reads the result of :func:`custom_metrics.reading.response.final_answer`, without the parts of the prompt that the
-    text begins with and without repetitions of the instruction.
+    It reads the result of :func:`custom_metrics.reading.response.final_answer`, without repetitions of the prompt.
 
     - ``"I don't know"``: also an abstention in other words, and a "no", in the prompt's language or in English, also under
       a label ("Answer: No", ``{"answerable": false}``).

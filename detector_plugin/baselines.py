@@ -10,7 +10,7 @@ from itertools import repeat
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
-from detector_plugin.detector import Languages, Texts, check_lengths
+from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
 
 
 class FlagNone:
@@ -18,9 +18,7 @@ class FlagNone:
 
     name, version, licence = "flag-none", "1", "Apache-2.0"
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span] | None]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :meth:`detector_plugin.detector.Detector.detect`."""
         check_lengths(references, answers, languages, questions)
         return [self.spans(*row) for row in zip(references, answers, languages, questions or repeat(""), strict=False)]

@@ -1,12 +1,11 @@
 """Calibrations: the errors of a detector by language, measured on annotated texts.
 
-A calibration file is JSON. It names the detector. For each language and kind of annotation it has the detector's errors,
-and the word counts of every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own),
-*gold* (people marked errors that were inserted), *silver* (GPT-4's own marks of what it inserted), and *rag* (people judged
-what a model wrote from passages). A language without real annotations gets a *pooled* calibration: the errors in the other
-languages, and how much they differ between these. Rates of RAG answers are corrected by *rag* alone, others never by it.
-``lm-eval-grounded calibrate`` makes a file from detection runs. Two ship with the package: that of the ``lexical``
-detector, and the mFAVA paper's Table 10, which has precision and recall only.
+A calibration file is JSON. For each language and kind of annotation it has the detector's errors, and the word counts of
+every document, which bounds need. Kinds are *real* (people marked what a model wrote on its own), *gold* (people marked
+errors that were inserted), *silver* (GPT-4's own marks of what it inserted), and *rag* (people judged what a model wrote
+from passages). A language without real annotations gets a *pooled* calibration: the errors in the other languages, and how
+much they differ between these. Rates of RAG answers are corrected by *rag* alone, others never by it. ``lm-eval-grounded
+calibrate`` makes a file from detection runs. Two ship with the package: ``lexical``'s, and the mFAVA paper's Table 10.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class CalibrationError(UsageError):
 
 @dataclass(frozen=True)
 class LanguageCalibration:
-    """A detector's errors in one language: precision and recall of the hallucinated class over words (sub-word tokens in
-    the paper's Table 10), and the counts that they come from."""
+    """A detector's errors in one language: precision and recall of the hallucinated class over words, and their counts."""
 
     precision: float
     recall: float
@@ -152,8 +150,7 @@ def from_counts(
     models: Sequence[str] = (),
     clusters: Sequence[Any] = (),
 ) -> LanguageCalibration:
-    """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and the names of their
-    texts or pages, which several documents may share."""
+    """Errors from the word counts (tp, fp, fn, tn) of each document, the models that wrote them, and the texts' names."""
     rows = np.asarray(documents, dtype=np.int64).reshape(-1, 4)
     counts = WordCounts(*map(int, rows.sum(axis=0)))
     numbers: dict[Any, int] = {}
@@ -198,8 +195,7 @@ def by_identity(identity: str) -> Calibration:
 
 @lru_cache(maxsize=32)
 def load(name: str) -> Calibration:
-    """Load a calibration by its file, or by the name of a detector whose calibration ships with the package.
-    CalibrationError where there is none, or the file is damaged."""
+    """Load a calibration by its file, or by a detector whose calibration ships. CalibrationError for none or damage."""
     if not isinstance(name, str):
         raise CalibrationError(f"calibration: name a file, or a detector whose calibration ships, not {name!r}")
     path = Path(name).expanduser()
@@ -228,9 +224,8 @@ def load(name: str) -> Calibration:
                 f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
                 f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
             )
-        if reasons := list(
-            filter(None, (why_too_few(entry) for kinds in languages.values() for entry in kinds.values()))
-        ):
+        entries = [entry for kinds in languages.values() for entry in kinds.values()]
+        if reasons := [*filter(None, map(why_too_few, entries))]:
             raise CalibrationError(f"{path}: {reasons[0]}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except CalibrationError:

@@ -1,7 +1,6 @@
 """The interface of hallucination detectors, their error, and the checks of arguments that all kinds of detectors share.
 
-A detector marks the spans of an answer that its reference does not bear out. :mod:`detector_plugin.loading` finds one by
-name.
+A detector marks the spans of an answer that its reference does not bear out.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ SPEED = "documents_per_second"
 
 Texts: TypeAlias = Sequence[str]
 Languages: TypeAlias = Sequence[str | None]
+Questions: TypeAlias = Texts | None
+Spans: TypeAlias = list[list[Span] | None]
 
 
 class UnusableDetector(UsageError):
@@ -45,10 +46,9 @@ class Detector(Protocol):
     licence: str
 
     def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
+        self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None
     ) -> Sequence[list[Span] | None]:
-        """Detect the hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for an answer
-        that the detector fails on and is to leave out.
+        """The hallucinated spans of each answer, in characters, in order, not overlapping; ``None`` for a failure.
 
         Each span has its probability; detectors that compute none leave it at 1.
 

@@ -28,8 +28,7 @@ _GIVEN: dict[str, str] = {}  # options as text without their secrets, to what wa
 
 
 def text_of_options(options: Mapping[str, Any]) -> str:
-    """A detector's options as JSON without secrets, for documents and files. In this process, which keeps the secrets in
-    memory, :func:`shared_detector` takes it in their place."""
+    """A detector's options as JSON without secrets, for files; :func:`shared_detector` takes it in their place."""
     given, text = (json.dumps(shown, sort_keys=True) for shown in (options, blank(options)))
     if text != given:
         _GIVEN[text] = given
@@ -42,8 +41,7 @@ def given_options(text: str) -> str:
 
 
 def shared_detector(name: str, options: str = "{}") -> Detector:
-    """Load a detector by name and options (JSON), once; see :func:`detector_plugin.load_detector`. UnusableDetector where
-    a secret among the options is not known."""
+    """Load a detector by name and options (JSON), once. UnusableDetector where a secret among the options is not known."""
     given = given_options(options)
     if BLANK in given:
         raise UnusableDetector(
@@ -80,8 +78,7 @@ class HallucinationSpans:
     """``hallucination_spans``: each response becomes the JSON text of ``{"answer", "spans", "detector"}``.
 
     It is JSON because the harness writes other values into samples files as Python prints them. Where the detector fails,
-    the answers stay: ``spans`` is ``null``, the log has the error, and ``lm-eval-grounded score`` can tag the logged
-    answers.
+    the answers stay: ``spans`` is ``null``, the log has the error, and ``score`` can tag the logged answers.
 
     Args:
         detector, detector_args: for documents that name none (option ``detector`` of a task), and its options.

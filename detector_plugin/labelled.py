@@ -96,11 +96,10 @@ def article_groups(documents: Sequence[LabelledAnswer]) -> list[list[LabelledAns
 def text_groups(documents: Sequence[LabelledAnswer]) -> list[list[LabelledAnswer]]:
     """Groups of documents that share an article or a text in any language, directly or through a third one.
 
-    A translation keeps a text's numbers, their order, and many of its names. The errors of a detector on a text whose
+    A translation keeps a text's numbers, their order, and many of its names, and the errors of a detector on a text whose
     translation it was trained on say little about new texts. So texts count as one where their `LabelledAnswer.group` is
-    the same, and where they share enough keys: numbers, pairs of successive numbers, and words. Only keys that occur in
-    two languages or more count; the rarer a key, the more it weighs. The time grows in proportion to the length of the
-    references.
+    the same, and where they share enough keys: numbers, pairs of successive numbers, and words. Only keys that occur in two
+    languages or more count; the rarer a key, the more it weighs.
     """
     first_of_group: dict[str, int] = {}
     pairs = _article_pairs(documents)

@@ -22,8 +22,7 @@ _ATTRIBUTES = ("name", "version", "licence", "detect")
 
 
 class _Kind(NamedTuple):
-    """A kind of detector: its factory, the check of its options before weights are loaded, the name that calibrations know
-    it by, and the signature of the factory, where that is known."""
+    """A kind of detector: its factory, the check of its options, its name in calibrations, its signature if known."""
 
     make: Callable[..., Detector]
     check_model: Callable[..., object]

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from custom_metrics.reading.spans import Span, span_of
 from custom_metrics.usage.plain_errors import naming
 from custom_metrics.usage.secrets import blank
-from detector_plugin.detector import Detector, Languages, Texts, check_lengths
+from detector_plugin.detector import Detector, Languages, Questions, Spans, Texts, check_lengths
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -24,13 +24,12 @@ CHUNK = 64  # answers between two writes: the most that a kill can cost
 class StoredDetector:
     """A detector that appends its spans to a file, and does not detect again what the file has.
 
-    The key of an entry is made of the detector's name, version and options without their secrets, and of the reference,
-    answer, language and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of
-    it: they change where and how fast the work is done, such as the device. A last line that a kill cut off is
-    ignored.
+    An entry is known by the detector's name, version and options without their secrets, and by reference, answer, language
+    and question. Options in the detector's attribute ``WITHOUT_EFFECT``, where it has one, are no part of that: they change
+    where and how fast the work is done. A last line that a kill cut off is ignored.
 
-    A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at
-    once; what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
+    A detector with a method ``detect_each``, which yields the number of an answer with its spans, gets all answers at once;
+    what it has yielded is stored even if it fails. Others get :data:`CHUNK` answers at a time.
 
     Args:
         path: JSON lines; created where it is missing.
@@ -61,9 +60,7 @@ class StoredDetector:
         # Answers that the detector failed on are tried again.
         self.spans_by_key = {key: spans for key, spans in self.spans_by_key.items() if spans != "null"}
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span] | None]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :class:`detector_plugin.Detector`."""
         check_lengths(references, answers, languages, questions)
         columns = references, answers, languages, questions if questions is not None else [""] * len(answers)

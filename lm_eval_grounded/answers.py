@@ -133,13 +133,13 @@ def rouge(answer: str, references: Several, passages: Several = None) -> dict[st
 @one_or_many
 def span_iou(answer: str, annotated: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> float:
     """Intersection over union of the characters that two sides mark in an answer, or in each of a list; 1.0 where both mark
-    none (:func:`custom_metrics.scores.character_labels.iou`). A span is (start, end), or longer, as :func:`detect` gives
+    none (:func:`custom_metrics.scores.detection.iou`). A span is (start, end), or longer, as :func:`detect` gives
     it. UsageError where it is not in the answer.
 
     >>> span_iou("The cat is an astronaut.", annotated=[(14, 23)], predicted=[(11, 23)])
     0.75
     """
-    from custom_metrics.scores.character_labels import iou
+    from custom_metrics.scores.detection import iou
 
     return iou(_in_text(annotated, answer, "annotated"), _in_text(predicted, answer, "predicted"))
 

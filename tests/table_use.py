@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from custom_metrics.abstention import excerpt, is_abstention
-from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, Lexicon, Match, lexicon_of, matches, phrase_table
-from custom_metrics.abstention.sentence_splitting import split, stated_text
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, Lexicon, lexicon_of, phrase_table
+from custom_metrics.abstention.sentence_reading import split, stated_text
+from lm_eval_tasks.commands.abstention import Match, matches
 
 DATA = Path(__file__).parent / "data" / "abstention"
 EXAMPLES = ("examples", "tuning")

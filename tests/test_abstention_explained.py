@@ -6,8 +6,8 @@ import pytest
 
 from custom_metrics import abstention
 from custom_metrics.abstention import HEAD, TAIL
-from custom_metrics.abstention.phrases import Lexicon, Match, build_lexicon, matches
-from lm_eval_tasks.cli import main
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
 TABLE = {
     "language": "en",
@@ -86,17 +86,15 @@ def languages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("languages")
-def test_it_is_explained_in_the_languages_that_it_is_read_in(capsys: pytest.CaptureFixture[str]) -> None:
-    for language, codes in ((["--language", "de-AT"], ["de"]), ([], ["de", "en"])):
-        assert main(["abstention", "Weiß nicht.", *language]) == 0
-        lines = [line for line in capsys.readouterr().out.splitlines() if "(tables: " in line]
-        assert [line.partition("(tables: ")[2][:2] for line in lines] == codes
-        assert [line.startswith("an abstention") for line in lines] == [code == "de" for code in codes]
+@pytest.mark.parametrize(("language", "codes"), [("de-AT", ["de"]), (None, ["de", "en"]), ("tlh", ["de", "en"])])
+def test_it_is_explained_in_the_languages_that_it_is_read_in(language: str | None, codes: list[str]) -> None:
+    assert [(code, decision.abstains) for code, _, decision in decisions_on("Weiß nicht.", language)] == [
+        (code, code == "de") for code in codes
+    ]
 
 
 @pytest.mark.usefixtures("languages")
-def test_what_is_not_read_of_a_long_text_is_not_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["abstention", "a" * HEAD + ". I don't know. " + "b" * TAIL, "--language", "en"]) == 0
-    verdict, *sentences = capsys.readouterr().out.splitlines()
-    assert verdict.startswith("no abstention")
-    assert [sentence.partition("': ")[0] for sentence in sentences] == [f"  '{'a' * HEAD}", f"  '{'b' * TAIL}"]
+def test_what_is_not_read_of_a_long_text_is_not_explained() -> None:
+    ((_, _, decision),) = decisions_on("a" * HEAD + ". I don't know. " + "b" * TAIL, "en")
+    assert [sentence for sentence, _ in decision.sentences] == ["a" * HEAD, "b" * TAIL]
+    assert not decision.abstains

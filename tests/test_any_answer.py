@@ -25,12 +25,12 @@ from custom_metrics.filters import (
     JudgeRating,
     NomiraclLabel,
 )
-from custom_metrics.scores import character_labels, detection, grounding, judging
+from custom_metrics.scores import detection, grounding, judging
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
-from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
+from lm_eval_tasks.harness.llm_detector import detection_prompt
 from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.mfava import task as estimation
@@ -119,7 +119,7 @@ def read_by_everything(answer: Any) -> None:
     for process in (detection.process_results, detection.process_category_results):
         assert process(docs["annotated"], [final])["lost_rate"] in (0, 1)
     copied = filtered(CopiedAnswer, answer, docs["real"])
-    assert 0 <= character_labels.process_results(docs["real"], [copied])["iou"] <= 1
+    assert 0 <= detection.process_character_results(docs["real"], [copied])["iou"] <= 1
     rating = filtered(JudgeRating, answer, {})
     assert rating in ("1", "2", "3", "4", "unread")
     assert judging.process_rating({"id": "1", "aspect": "faithfulness", "answer": final}, [rating])

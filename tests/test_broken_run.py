@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from custom_metrics import filters
-from custom_metrics.broken_run import Answered, Labels, Signs, is_refusal, is_repetitive, signs_of, warning
+from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
+from custom_metrics.reading.no_answer import is_refusal
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.scores import detection
-from custom_metrics.scores.character_labels import iou, process_results, rho
+from custom_metrics.scores.detection import iou, process_character_results, rho
 
 Soft = list[tuple[int, int, float]]
 
@@ -184,7 +184,7 @@ DOC = {
     ],
 )
 def test_a_tagged_answer_is_scored(response: str, iou_: float, rho_: float, counts: list[int]) -> None:
-    values = process_results(DOC, [response])
+    values = process_character_results(DOC, [response])
     assert next(iter(values)) == "iou"  # the answer's own score
     assert values["iou"] == pytest.approx(iou_)
     assert values["rho"] == pytest.approx(rho_, abs=5e-7)
@@ -207,7 +207,7 @@ def test_a_tagged_answer_is_scored(response: str, iou_: float, rho_: float, coun
     ],
 )
 def test_a_lost_reply_wins_nothing_where_people_marked_nothing(reply: str, expected: tuple[float, ...]) -> None:
-    for process in (process_results, detection.process_results, detection.process_category_results):
+    for process in (process_character_results, detection.process_results, detection.process_category_results):
         values = process({**DOC, "spans": [], "soft_labels": []}, [reply])
         assert values["f1"] == expected[2]
         assert (values.get("iou", expected[0]), values.get("rho", expected[1])) == expected[:2]
@@ -215,10 +215,10 @@ def test_a_lost_reply_wins_nothing_where_people_marked_nothing(reply: str, expec
 
 def test_nested_tags_count_with_the_higher_probability() -> None:
     inside = 'Die Donau <entity probability="0.3">ist <invented probability="0.8">3500 km</invented> lang.</entity>'
-    values = process_results(DOC, [inside])
+    values = process_character_results(DOC, [inside])
     found = [(10, 27, 0.3), (14, 21, 0.8)]
     assert values["rho"] == pytest.approx(rho([(4, 9, 0.25), (14, 21, 1.0)], found, 27))
     assert values["iou"] == 7 / 17
     outside = 'Die Donau <entity probability="0.8">ist <invented probability="0.3">3500 km</invented> lang.</entity>'
     sure = rho([(4, 9, 0.25), (14, 21, 1.0)], [(10, 27, 0.8)], 27)
-    assert process_results(DOC, [outside])["rho"] == pytest.approx(sure)
+    assert process_character_results(DOC, [outside])["rho"] == pytest.approx(sure)

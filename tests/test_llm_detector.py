@@ -9,7 +9,7 @@ import pytest
 
 from custom_metrics.reading.spans import Span
 from detector_plugin import Detector, UnusableDetector, load_detector
-from detector_plugin.llm import PROMPT_VERSION
+from lm_eval_tasks.harness.llm_detector import PROMPT_VERSION
 from tests.chat_endpoint import Endpoint
 
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")

@@ -16,8 +16,8 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, f1_score
 from custom_metrics.filters import JudgeSupport
 from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
+from custom_metrics.scores.detection import process_sentence_results, process_verdict
 from custom_metrics.scores.ratings import auc
-from custom_metrics.scores.sentences import process_results, process_verdict
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
@@ -188,7 +188,7 @@ def test_a_sentence_is_flagged_where_a_word_of_it_is(
     tagged: str, counts: list[int], shares: list[float], words: list[int]
 ) -> None:
     """What is hard to tell counts nowhere, neither as a sentence nor with its words."""
-    values = process_results(DOC, [tagged])
+    values = process_sentence_results(DOC, [tagged])
     assert values["balanced_accuracy"] == values["sentence_f1"] == counts
     assert values["auc"] == [[share, wrong] for share, wrong in zip(shares, (0, 1, 1), strict=True)]
     assert values["precision"] == words

@@ -18,9 +18,9 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import parse
 from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
-from detector_plugin.llm import detection_prompt
 from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.harness import has_scorers
+from lm_eval_tasks.harness.llm_detector import detection_prompt
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava import task as estimation

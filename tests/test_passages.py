@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from custom_metrics.reading.spans import CATEGORIES
-from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores import detection
 from custom_metrics.scores.aggregations import defined_mean, defined_share
 from custom_metrics.statistics.figures import (
     CountsOfCluster,
@@ -109,7 +109,7 @@ def test_the_table_of_passages_is_what_the_public_data_say(hub: str) -> None:
 def test_values_carry_their_passage() -> None:
     doc = {"answer": "a b", "language": "de", "spans": [{"start": 0, "end": 1, "category": "entity"}], "passage": "7"}
     doc["soft_labels"] = [{"start": 0, "end": 1, "prob": 1.0}]
-    values = character_labels.process_results(doc, ["<entity>a</entity> b"])
+    values = detection.process_character_results(doc, ["<entity>a</entity> b"])
     assert values["precision"] == [1, 0, 0, 1]
     assert isinstance(values["f1"], FloatWithCounts)
     for name in ("iou", "rho", "altered_rate", "lost_rate", "precision", "recall"):

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 from custom_metrics.reading.spans import Span
 from custom_metrics.scores import detection
-from custom_metrics.scores.character_labels import process_results as mushroom
+from custom_metrics.scores.detection import process_character_results as mushroom
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custom_metrics.reading.reasoning import with_opening
-from custom_metrics.reading.response import final_answer
+from custom_metrics.reading.response import final_answer, with_opening
 from tests.growth import exponent
 
 CASES = [

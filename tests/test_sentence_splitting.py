@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon
-from custom_metrics.abstention.sentence_splitting import MASK, split, stated_text
+from custom_metrics.abstention.sentence_reading import MASK, split, stated_text
 
 M = MASK
 # openers of which, with a blank, 60 and 61 characters stand before a quotation

@@ -5,9 +5,8 @@ The phrases live in one readable table a language; `patterns.py` finds them, thi
 that is ``silent``; a turn or a concession makes it an answer again. English phrases are looked for in every answer.
 
 The answer as a whole abstains when its first sentence of substance does; when a later one does by itself ("I don't know",
-also after facts that are beside the question); when a later one finds the material silent and no sentence before it answers
-directly; and when it only says what the material treats instead ("they focus on other towers"). The text after a last
-"Answer:" decides alone.
+also after facts beside the question); when a later one finds the material silent and no sentence before it answers
+directly; or when it only says what the material treats instead. Text after a last "Answer:" decides.
 
 At most the first :data:`HEAD` and the last :data:`TAIL` characters of a text are read, so the time is bounded however long
 it is: an abstention stands at the front or at the end of what a model writes.
@@ -27,15 +26,18 @@ from custom_metrics.abstention.sentence_reading import (
     BESIDE,
     ITEM,
     LONGEST_BARE,
+    MASK,
+    NOTHING,
     SILENT,
     TRIGGERS,
     Sentence,
     is_bare,
     length,
     sources_of,
+    split,
+    stated_text,
+    without_quotations,
 )
-from custom_metrics.abstention.sentence_reading import NOTHING as NOTHING_SAID
-from custom_metrics.abstention.sentence_splitting import MASK, split, stated_text, without_quotations
 
 __all__ = [
     "LANGUAGES",
@@ -103,7 +105,7 @@ def _read(text: str, language: str | None, partial: bool) -> Decision:
     decision = max(decisions, key=lambda decision: (decision.abstains, decision.sure))
     # an object without an answer: {"answer": null}, {"answerable": false}
     values = [field.value.lower() for field in fields(text)] if text[:1] in "{[<`" else []
-    if not decision.abstains and values and (values[0] == "false" or (values[0] == NOTHING and "true" not in values)):
+    if not decision.abstains and values and (values[0] == "false" or (values[0] == _NULL and "true" not in values)):
         return Decision(True, "an object without an answer", True)
     return decision
 
@@ -160,8 +162,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     """The verdict that stands bare under a label, in an object or in a list.
 
     It is ``True`` for a "yes" and ``False`` for a "no" or an abstention. The last verdict counts; of verdicts on each
-    passage, any "yes". ``None`` where there is no label (:func:`fields`), or no verdict
-    under one.
+    passage, any "yes". ``None`` where there is no label (:func:`fields`), or no verdict under one.
     """
     labelled = fields(text)
     if not labelled:
@@ -171,7 +172,7 @@ def labelled_verdict(text: str, language: str | None = None) -> bool | None:
     by_passage: list[bool | None] = []
     nothing = False
     for field in labelled:
-        if field.value == NOTHING:
+        if field.value == _NULL:
             nothing = True
             continue
         verdict = next((v for _, lexicon in tables if (v := _verdict(field.value, lexicon)) is not None), None)
@@ -224,9 +225,92 @@ def _after_particle(particles: tuple[str, ...], text: str) -> str | None:
     return None
 
 
+# Labelled fields: ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``, ``\boxed{No}``, ``1. No``
+
+MAX_EACH_END = 3000  # characters at the front, and as many at the end
+_LONGEST_LABEL, _MOST_WORDS = 40, 4
+_MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
+_FORM = re.compile(r"[:：=→?？|]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
+_JSON = re.compile(
+    r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
+    r"(?:\"(?P<value>[^\"\n]{0,400})\"|'(?P<single>[^'\n]{0,400})'|(?P<bare>[^\s,{}\[\]\"']{1,20})|(?P<empty>\[\s{0,9}\]))"
+)
+_ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=label)>")
+_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
+_BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
+_NUMBERED = re.compile(
+    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?"
+    r"(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
+)
+_LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
+_LABELLED = re.compile(
+    r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)"
+)
+# The first and the last cell of a table's row.
+_ROW = re.compile(r"\|(?P<label>[^|]{1,80})\|(?:[^|]{0,400}\|){0,8}(?P<value>[^|]{0,400})\|")
+_NULL = "null"
+
+
+class Field(NamedTuple):
+    """A label and its value."""
+
+    label: str
+    value: str
+    numbered: bool = False  # it is one of a list, about one of the passages
+
+
+def fields(text: str) -> list[Field]:
+    """The labels of an answer and their values, in their order; none where the text is prose. Any language is read."""
+    text = text if len(text) <= 2 * MAX_EACH_END else text[:MAX_EACH_END] + "\n" + text[-MAX_EACH_END:]
+    if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
+        matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]
+        pairs = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
+        if pairs:
+            return [Field(label, _NULL if value in ("None", "NULL") else value) for label, value in pairs]
+    return list(_fields_of_lines(text)) if _FORM.search(text) else []
+
+
+def _fields_of_lines(text: str) -> Iterator[Field]:
+    text = _LATEX.sub(r" \1 ", text)
+    boxed = _BOXED.findall(text)
+    if boxed:
+        yield Field("", boxed[-1])
+        return
+    pending_label = None  # a heading or a label with nothing behind it: the next line is what stands under it
+    for line in text.splitlines():
+        plain = _MARKUP.sub(" ", line).strip()
+        if cells := _ROW.fullmatch(line.strip()):
+            yield Field(cells["label"].strip(), cells["value"].strip())
+            continue
+        if not plain:
+            continue
+        if pending_label is not None and not _LISTED.match(line):
+            yield Field(pending_label, plain)
+            pending_label = None
+            continue
+        pending_label = None
+        if numbered := _NUMBERED.match(plain):
+            yield Field(numbered["label"], numbered["value"], True)
+            continue
+        labelled = _LABELLED.match(plain)
+        if labelled and _is_label(labelled["label"], 2 if labelled["mark"] in "?？" else _MOST_WORDS):
+            if labelled["value"].strip():
+                yield Field(labelled["label"], labelled["value"])
+            else:
+                pending_label = labelled["label"]
+        elif line.lstrip().startswith("#") and _is_label(plain, _MOST_WORDS):
+            pending_label = plain
+
+
+def _is_label(text: str, max_words: int) -> bool:
+    return len(text) <= _LONGEST_LABEL and len(text.split()) <= max_words
+
+
+# The decision
+
+
 def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = True) -> Decision:
-    """Decide by one lexicon whether a folded text abstains. `partial` is as in :func:`is_abstention`; with `beside`, a text
-    that says only what the material treats instead abstains, too."""
+    """Whether a folded text abstains by one lexicon; `beside`: also one that says only what the material treats."""
     text = stated_text(folded, lexicon)
     sentences = [Sentence(piece, asks, lexicon) for piece, asks in split(text)]
     taken_back = spoke_of_material = abstained = only_bare = alone = sourced = treats = read = False
@@ -237,7 +321,7 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
         material = "material" in sentence.hits
         label = sentence.classify(spoke_of_material)
         why = label.why
-        read = read or label is not NOTHING_SAID
+        read = read or label is not NOTHING
         takes_back = states = False
         if label is BESIDE:
             treats = True
@@ -293,87 +377,3 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
         reason = "the text as a whole is a bare phrase" if abstains else "no sentence abstains"
         readings += [(text, BARE.why)] if abstains else []
     return Decision(abstains, reason, abstains or read, tuple(readings))
-
-
-# --------------------------------------------------------------------------------------------- labelled fields of an answer
-#
-# ``**Final answer:** No``, ``{"answerable": false}``, ``<answer>no</answer>``, ``\\boxed{No}``, ``1. No``. Only the form is
-# parsed, in any language; which values are verdicts, :func:`labelled_verdict` decides.
-
-MAX_EACH_END = 3000  # characters at the front, and as many at the end
-_LONGEST_LABEL, _MOST_WORDS = 40, 4
-_MARKUP = re.compile(r"[*_`#~|•$]+|^\s*>+")
-_FORM = re.compile(r"[:：=→?？|]|->|\\boxed|^\W*\d{1,2}[\].):]|^#", re.MULTILINE)
-_JSON = re.compile(
-    r"[\"'](?P<label>[^\"'\n]{1,40})[\"']\s{0,9}:\s{0,9}"
-    r"(?:\"(?P<value>[^\"\n]{0,400})\"|'(?P<single>[^'\n]{0,400})'|(?P<bare>[^\s,{}\[\]\"']{1,20})|(?P<empty>\[\s{0,9}\]))"
-)
-_ELEMENT = re.compile(r"<(?P<label>[\w-]{1,30})>(?P<value>[^<>]{0,400})</(?P=label)>")
-_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|textit|mbox) ?\{([^{}\\]{0,200})\}")
-_BOXED = re.compile(r"\\(?:boxed|fbox) ?\{([^{}]{0,200})\}")
-_NUMBERED = re.compile(
-    r"\s*(?P<label>(?:[^\W\d]{1,20} ?)?[\[(]?(?P<number>\d{1,2})[\])]?"
-    r"(?: ?(?:[-–—,&+]|to|and) ?[\[(]?\d{1,2}[\])]?){0,9})(?:[.):：]|(?<=\]))\s*(?P<value>.*)"
-)
-_LISTED = re.compile(r"\s*(?:[*\-•]\s|[(\[]?\w{1,2}[)\].])")  # choices, steps: no one value of the label above
-_LABELLED = re.compile(
-    r"\s*(?P<label>[^\s:：=→?？.。][^:：=→?？.。]{0,39}?)\s*(?P<mark>[:：=?？]|→|[-=]+>)+\s*(?P<value>.*)"
-)
-# The first and the last cell of a table's row.
-_ROW = re.compile(r"\|(?P<label>[^|]{1,80})\|(?:[^|]{0,400}\|){0,8}(?P<value>[^|]{0,400})\|")
-NOTHING = "null"
-
-
-class Field(NamedTuple):
-    """A label and its value."""
-
-    label: str
-    value: str
-    numbered: bool = False  # it is one of a list, about one of the passages
-
-
-def fields(text: str) -> list[Field]:
-    """The labels of an answer and their values, in their order; none where the text is prose."""
-    text = text if len(text) <= 2 * MAX_EACH_END else text[:MAX_EACH_END] + "\n" + text[-MAX_EACH_END:]
-    if text[:1] in "{[<`":  # fields of JSON, also of a broken one, or of XML elements
-        matches = [match.groups() for pattern in (_JSON, _ELEMENT) for match in pattern.finditer(text)]
-        pairs = [(label, next((v for v in values[:3] if v is not None), "None")) for label, *values in matches]
-        if pairs:
-            return [Field(label, NOTHING if value in ("None", "NULL") else value) for label, value in pairs]
-    return list(_fields_of_lines(text)) if _FORM.search(text) else []
-
-
-def _fields_of_lines(text: str) -> Iterator[Field]:
-    text = _LATEX.sub(r" \1 ", text)
-    boxed = _BOXED.findall(text)
-    if boxed:
-        yield Field("", boxed[-1])
-        return
-    pending_label = None  # a heading or a label with nothing behind it: the next line is what stands under it
-    for line in text.splitlines():
-        plain = _MARKUP.sub(" ", line).strip()
-        if cells := _ROW.fullmatch(line.strip()):
-            yield Field(cells["label"].strip(), cells["value"].strip())
-            continue
-        if not plain:
-            continue
-        if pending_label is not None and not _LISTED.match(line):
-            yield Field(pending_label, plain)
-            pending_label = None
-            continue
-        pending_label = None
-        if numbered := _NUMBERED.match(plain):
-            yield Field(numbered["label"], numbered["value"], True)
-            continue
-        labelled = _LABELLED.match(plain)
-        if labelled and _is_label(labelled["label"], 2 if labelled["mark"] in "?？" else _MOST_WORDS):
-            if labelled["value"].strip():
-                yield Field(labelled["label"], labelled["value"])
-            else:
-                pending_label = labelled["label"]
-        elif line.lstrip().startswith("#") and _is_label(plain, _MOST_WORDS):
-            pending_label = plain
-
-
-def _is_label(text: str, max_words: int) -> bool:
-    return len(text) <= _LONGEST_LABEL and len(text.split()) <= max_words

@@ -2,8 +2,7 @@
 
 The phrases are in ``clarification.yaml``, a table a language: questions about what the user means, and requests to say it.
 English ones count in every language. An answer is read sentence by sentence. It asks back if any sentence does, also behind
-the options that it lists with what is known of each. That something is missing is no request ("I'd need its name to
-tell"), and neither is the closing offer of more help.
+the options that it lists. That something is missing is no request ("I'd need its name"), nor is a closing offer of help.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from custom_metrics.abstention import excerpt, lexicons
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon, phrase_table
-from custom_metrics.abstention.sentence_splitting import split
+from custom_metrics.abstention.sentence_reading import split
 
 KEYS = ("asks", "requests", "offers")
 
@@ -24,8 +23,7 @@ def asks_clarification(text: str | None, language: str | None = None) -> bool:
 
     Args:
         text: a model's answer, without reasoning; ``None`` and blank ones ask nothing.
-        language: its ISO 639 code; phrases of that language and of English count. ``None`` or a code without a table:
-            those of the two languages that the text most looks like.
+        language: its ISO 639 code; phrases of that language and of English count. Default: the two that it most looks like.
     """
     if not isinstance(text, str) or not text.strip():
         return False
@@ -42,9 +40,8 @@ def tables() -> dict[str, dict[str, Any]]:
     """The table of each language, by its code."""
     import yaml
 
-    content: dict[str, dict[str, Any]] = yaml.safe_load(
-        resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
-    )
+    text = resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
+    content: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return content
 
 

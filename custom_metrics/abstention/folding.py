@@ -1,7 +1,6 @@
 """Folding: the form of a text in which phrases are compared; and the boundaries of its words.
 
-Folding removes what does not distinguish phrases: case, character width, kinds of apostrophes and quotes, Arabic and Hebrew
-vowel marks, Markdown, white space.
+Folding removes what does not distinguish phrases: case, width, kinds of apostrophes and quotes, vowel marks, Markdown.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ _ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 
 
 def legible(text: str) -> str:
-    """A text as its writer saw it: HTML's entities and JSON's escapes are characters ("I don&#39;t know", "\\u6211"), and
-    "do n't" is one word."""
+    """A text as its writer saw it, without HTML's entities ("I don&#39;t know") and JSON's escapes; "do n't" is a word."""
     if "&" in text:
         text = html.unescape(text)
     if "\\u" in text:
@@ -69,8 +67,7 @@ def legible(text: str) -> str:
 
 @lru_cache(maxsize=16)  # an answer is folded for each question that is asked of it
 def fold(text: str, marks: bool = False) -> str:
-    """Fold case, width, apostrophes, quotes, Arabic variants, Markdown, white space, and combining `marks` (Yoruba's
-    tones)."""
+    """Fold a text, and with `marks` the combining ones (Yoruba's tones)."""
     text = legible(text)
     if not text.isascii():
         text = IGNORABLE.sub("", text).replace("´", "'")  # NFKC makes a blank and an accent of it

@@ -62,8 +62,7 @@ class Pattern(NamedTuple):
 
 
 class PhraseReader:
-    """A parser of the phrases of one table. Its language writes `spaces` between words or not; " ... " may stand for up to
-    `gap` characters."""
+    """A parser of one table's phrases. Its language writes `spaces` or not; " ... " stands for up to `gap` characters."""
 
     def __init__(
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
@@ -205,8 +204,7 @@ class Matcher:
         """Find the patterns in a folded text.
 
         Before a gap the nearest place of an element counts, so the time is linear in the text's length. `trace` is filled
-        with every pattern found and its places, for explanations; the places returned are without those that an exception
-        spares.
+        with every pattern found and its places; those returned lack what an exception spares.
         """
         hits: Hits = {}
         if not self._steps:

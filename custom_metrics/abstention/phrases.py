@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from custom_metrics.abstention.folding import EDGE, fold, is_boundary
-from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PatternMatch, PhraseReader, sources
+from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PhraseReader
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
@@ -53,8 +53,7 @@ class Lexicon:
 
 @cache
 def phrase_table(language: str) -> dict[str, Any]:
-    """The phrase table of one language. A ValueError names the file and the key that is unknown, or whose value is no
-    list of phrases."""
+    """The phrase table of one language. ValueError for a key that is unknown, or whose value is no list of phrases."""
     import yaml
 
     name = f"tables/{language}.yaml"
@@ -173,23 +172,3 @@ def _all_words() -> tuple[Any, frozenset[str], frozenset[str]]:
     automaton.make_automaton()
     without_marks = frozenset(language for language in LANGUAGES if phrase_table(language).get("fold_marks"))
     return automaton, frozenset(LANGUAGES) - without_marks, without_marks
-
-
-class Match(NamedTuple):
-    """A phrase of a table that occurs in a sentence."""
-
-    kind: str  # the key of the table
-    pattern: str  # the phrase, as the table writes it
-    text: str  # the words of the sentence that it matches
-    words: tuple[tuple[str, str], ...]  # part and item of each word that came from a part
-
-
-def matches(sentence: str, lexicon: Lexicon) -> Iterator[Match]:
-    """The phrases in a folded sentence, for native speakers who correct a table."""
-    trace: list[PatternMatch] = []
-    hits = lexicon.search(sentence, trace)
-    for pattern, places in dict.fromkeys(trace):
-        start, end = places[0][0], places[-1][1]
-        if any(end == hit[1] for hit in hits.get(pattern.kind, ())):  # others are spared by an exception
-            words = tuple(dict.fromkeys(sources((pattern, places))))
-            yield Match(pattern.kind, pattern.written, sentence[start:end], words)

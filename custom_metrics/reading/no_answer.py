@@ -28,7 +28,8 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-from custom_metrics.abstention.folding import EDGE
+from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
+from custom_metrics.usage import shipped_rows
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris")
 
@@ -64,8 +65,7 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
     """A text without the parts of the prompt that it begins with.
 
     It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. Where the text
-    goes on with passages, or with a question of its own, it is what follows "OUTPUT:" or "Answer:", or what begins with
-    one of the prompt's two phrases.
+    goes on with passages, or with a question of its own, it is what follows "OUTPUT:", or begins with its phrase.
 
     Passages are those of the document, as they stand in the prompt.
     """
@@ -140,9 +140,8 @@ def is_service_failure(text: str, question: str | None = None) -> bool:
     """Whether a text is nothing but the message of a service that failed.
 
     Each clause must be an entry of the table, an apology beside one, or a code of HTTP (400 to 599). No word of the text
-    may stand in the question: "An error occurred in the navigation system" answers what is wrong with the system. A text
-    that begins as an exception of Python ("RateLimitError: ...") or as a JSON object with an error is a failure as a whole:
-    of more than 200 characters only these are looked for.
+    may stand in the question ("An error occurred in the navigation system"). A text that begins as an exception of Python
+    or as a JSON object with an error is a failure as a whole: of more than 200 characters only these are looked for.
     """
     start = text.lstrip()
     if (start[:1] == "{" and _ERROR_BODY.match(start)) or _PYTHON_ERROR.match(start):
@@ -280,3 +279,55 @@ def no_answer(text: str, question: str | None = None, passages: Sequence[str] = 
 def _form(text: str) -> str | None:
     kinds = {"markup": _is_markup, "code": _is_code, "debris": _is_debris, "loop": _loops}
     return next((kind for kind, is_kind in kinds.items() if is_kind(text)), None)
+
+
+# What can be read, but says nothing about the passages. It keeps its place in the rates; a run with many is told so.
+
+_BEGINNING = 300  # characters
+_SALAD_WORDS = re.compile(r"[^\W\d_]+")
+_FEWEST_WORDS = 6  # words: fewer may be names that the passages do not have
+_MOST_KNOWN = 1 / 4  # share of an answer's words that question, passages or English have
+_STEM = 5  # letters by which a word is known: most languages inflect at the end
+# Function words of the prompt's language, in which some models answer questions of any other.
+_ENGLISH = frozenset(
+    "the of and to in is are was were be been has have had it its this that these those a an i you he she they we there "
+    "not no but or as at by for from on with about can could would do does did if so which who what when where how any all "
+    "only also answer question context contexts passage passages document information provided given know yes based "
+    "present mention mentioned sorry".split()
+)
+
+
+@cache
+def _refusals() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    rows = shipped_rows("custom_metrics.reading", "refusals.tsv")
+    return tuple((re.compile(row["refusal"]), re.compile(row["unless"])) for row in rows)
+
+
+@lru_cache(maxsize=1024)  # models repeat themselves
+def is_refusal(text: str) -> bool:
+    """Whether an answer refuses by policy, in a language of ``refusals.tsv``, without a word on the passages."""
+    start = text[:_BEGINNING].lower().replace("’", "'")
+    return any(refusal.search(start) and not unless.search(start) for refusal, unless in _refusals())
+
+
+@lru_cache(maxsize=1024)  # models repeat themselves
+def _stems_of(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in _SALAD_WORDS.findall(fold(text, marks=True)))
+
+
+def is_word_salad(text: str, question: str | None, passages: Sequence[str]) -> bool:
+    """Whether next to no word of an answer is in its question, its passages or among the most common ones of English.
+
+    Answers of fewer than six words, and those in scripts without spaces, are none.
+    """
+    words = _stems_of(text)
+    if not question or not passages or len(words) < _FEWEST_WORDS or NO_SPACES.search(text):
+        return False
+    unknown = words - _STEMS
+    if len(unknown) <= (1 - _MOST_KNOWN) * len(words):
+        return False
+    unknown -= _stems_of("\n".join((question, *passages)))
+    return len(unknown) > (1 - _MOST_KNOWN) * len(words)
+
+
+_STEMS = frozenset(word[:_STEM] for word in _ENGLISH)

@@ -3,9 +3,8 @@
 A tag can hold a probability: ``<hallucination probability="0.73">Astronaut</hallucination>``.
 
 :func:`parse` reads it tolerantly, because human annotators and language models write it by hand. It never raises, and
-counts its repairs. :func:`render` writes it: a ``<`` of the text that could open a tag becomes
-``&lt;``. ``parse(render(text, spans)) == (text, spans)`` for every text, if no two spans of one category overlap or touch.
-Those that do become one (see :func:`merged`).
+counts its repairs. :func:`render` writes it. ``parse(render(text, spans)) == (text, spans)`` for every text, if no two
+spans of one category overlap or touch; those that do become one (:func:`merged`).
 """
 
 from __future__ import annotations
@@ -151,8 +150,7 @@ def render(text: str, spans: Iterable[Span]) -> str:
 def merged(spans: Iterable[Span]) -> list[Span]:
     """Spans in order of start and end: empty ones removed, those of one category made disjoint.
 
-    Spans of one category and probability that overlap or touch become one. Where overlapping spans differ in probability,
-    the higher one holds for the part they share.
+    Spans of one category and probability that overlap or touch become one. Of two probabilities the higher holds.
     """
     by_category: dict[str, list[Span]] = {}
     for span in sorted(spans):
@@ -208,8 +206,7 @@ _CHARACTERS_AT_MOST = 20_000  # above, texts are compared word by word: characte
 def align(text: str, spans: Sequence[Span], original: str) -> Alignment:
     """Carry spans of `text` over to `original`, of which `text` is a copy with possible changes.
 
-    A character of the original is in a span if its counterpart is. A part that the copy left out is in a span if both its
-    neighbours are in the same one.
+    A character of the original is in a span if its counterpart is. So is a part that was left out between two of them.
     """
     if text == original:
         return Alignment(list(spans), "identical", 1.0)

@@ -1,7 +1,6 @@
 """The words that hallucination is counted in: white space, and segmenters for scripts without it.
 
-jieba cuts Chinese and Cantonese, janome Japanese, white space every other language, as in the mFAVA paper's public code. A
-word keeps its punctuation.
+jieba cuts Chinese and Cantonese, janome Japanese, as in the mFAVA paper's public code. A word keeps its punctuation.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ def segmenter(language: str | None) -> str:
 
 
 def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """The words of a text as (start, end) in characters; none is empty or holds white space. The language's ISO 639 code
-    decides the segmenter."""
+    """The words of a text as (start, end) in characters; none is empty or holds white space."""
     runs = [run.span() for run in _RUN.finditer(text)]
     name = segmenter(language)
     if name == "whitespace":

@@ -1,17 +1,14 @@
 """Kinds of figure: what a document adds to a figure, the figure of all documents, and the difference of two models.
 
 A kind is an object that knows these three and nothing of tasks, files or models. The harness calls it as an aggregation;
-comparisons, ranks and reports use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and
-:meth:`Aggregation.differences`. Each kind is a class, next to the score that it is of.
-
-A new kind has a subclass with two methods: :meth:`Aggregation.statistics`, the numbers that a document adds, and
-:meth:`Aggregation.of_sums`, the figure of their sums. Bounds and differences follow.
+comparisons, ranks and reports use :meth:`Aggregation.rows`, :meth:`Aggregation.figure` and :meth:`Aggregation.differences`.
+Each kind is a class, next to the score that it is of. A new one has two methods; bounds and differences follow:
 
     class GeometricMean(Aggregation):
-        def statistics(self, value):
+        def statistics(self, value):  # the numbers that a document adds
             return [math.log(value), 1.0]
 
-        def of_sums(self, sums):
+        def of_sums(self, sums):  # the figure of their sums
             return np.exp(sums[..., 0] / sums[..., 1])
 
 Another package names its kinds as entry points of the group ``lm_eval_grounded.kinds``, and in the table of its benchmark.
@@ -20,7 +17,7 @@ Another package names its kinds as entry points of the group ``lm_eval_grounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -28,12 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.statistics.figures import (
-    UNDEFINED,
-    Figure,
-    Rows,
-    cluster_of,
-)
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, cluster_of
 from custom_metrics.statistics.intervals import (
     BOUNDS_OF_BOTH,
     clopper_pearson,
@@ -58,20 +50,13 @@ from custom_metrics.statistics.paired_difference import (
     mean_differences,
     share_differences,
 )
-from custom_metrics.statistics.strata import (
-    across_strata,
-    has_shared,
-    linearised,
-    mean_of_shares,
-    mean_of_strata,
-)
+from custom_metrics.statistics.strata import across_strata, has_shared, linearised, mean_of_shares, mean_of_strata
 
 MANY = 300
 """Clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold."""
 
 Strata = Sequence[Mapping[int, Rows]]
-"""Of each stratum, such as a language, the rows of the models that have it, by number. All rows of a stratum are of the
-same documents in the same order."""
+"""Of each stratum, such as a language, the rows of its models, by number; all of the same documents in the same order."""
 
 
 class NotMeasured(ValueError):
@@ -114,8 +99,7 @@ def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], use
 
 
 def rescaled(values: Floats, informing: NDArray[np.bool_]) -> Floats:
-    """The linearised values of the clusters that inform. Those of the others are the figure: they add nothing, and the
-    mean of the rest stays."""
+    """The linearised values of the clusters that inform; the others add nothing, and the mean of the rest stays."""
     if informing.all():
         return values
     figure = values.mean()
@@ -190,8 +174,7 @@ class Aggregation:
         """The statistics of each document.
 
         Args:
-            values: as ``process_results`` returns them, or as a samples file has them; ``None`` where a document does not
-                count.
+            values: as ``process_results`` returns them, or as a samples file has them; ``None`` does not count.
             clusters: the name of each document's cluster; default those that the values carry.
             source: where they come from, where that is known.
 
@@ -244,9 +227,8 @@ class Aggregation:
             return float(self.of_sums(sums.sum(axis=0)[None])[0]) if len(sums) else math.nan
 
     def figure(self, rows: Rows) -> Figure:
-        """The figure, with bounds and standard error by a bootstrap of the clusters that inform. Its ``n`` is
-        :meth:`size`. Of fewer than :data:`MANY` clusters the bounds are those of
-        :func:`custom_metrics.statistics.paired_difference.figure_bounds`."""
+        """The figure, with bounds and standard error by a bootstrap of the clusters that inform; of fewer than :data:`MANY`
+        the bounds are :func:`custom_metrics.statistics.paired_difference.figure_bounds`. Its ``n`` is :meth:`size`."""
         value, clusters = self.value(rows), self.by_cluster(rows).values
         if math.isnan(value):
             return UNDEFINED
@@ -268,9 +250,8 @@ class Aggregation:
         return Figure(value, low, high, error, n=self.size(rows))
 
     def additions(self, clusters: Rows, linear: Floats) -> tuple[Floats, Floats]:
-        """What the sums of each cluster add to the parts of a figure, such as the ratios of a mean of them: to its value,
-        and to its denominator, each (parts, clusters). By default there is one part, and all denominators are alike.
-        `linear` are the linearised values."""
+        """What each cluster adds to the parts of a figure, such as the ratios of a mean of them: to its value, and to its
+        denominator, each (parts, clusters). By default there is one part, and all denominators are alike."""
         return (linear - linear.mean())[None] / len(linear), np.ones((1, len(linear)))
 
     def _linear(self, rows: Rows) -> Linear:
@@ -289,8 +270,7 @@ class Aggregation:
         return Linear(linear.values, linear.clusters, adds.any(axis=0), scatter, fewest)
 
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
-        """The mean over strata of their figures, each of which counts the same. `error` is its standard
-        error; default that of independent strata."""
+        """The mean over strata of their figures. `error` is its standard error; default that of independent strata."""
         return mean_of_strata(strata, error)
 
     def size(self, rows: Rows) -> int:
@@ -329,76 +309,53 @@ class Aggregation:
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
         """The differences of pairs of models over what counts for both: on a stratum, or on the mean over several, in which
         each counts the same. Of a pair, those strata count that both models have and in which both figures are defined.
-
-        The bounds and p are those of :func:`custom_metrics.statistics.paired_difference.mean_differences`, of the clusters'
-        linearised values.
-        """
+        Bounds and p are those of :func:`custom_metrics.statistics.paired_difference.mean_differences`."""
+        counted = [{run: self.counted(rows) for run, rows in stratum.items()} for stratum in strata]
+        numbers: dict[bytes, int] = {}
+        masks = [{run: numbers.setdefault(mask.tobytes(), len(numbers)) for run, mask in of.items()} for of in counted]
+        linears: dict[tuple[int, int, Any], Linear] = {}  # of a model in a stratum, over some documents
+        alike: dict[Any, list[tuple[int, int]]] = {}  # pairs with the same documents, and the same clusters that inform
+        for first, second in pairs:
+            in_both = [(at, of) for at, of in enumerate(masks) if first in of and second in of]
+            places, used, informing = [(at, frozenset((of[first], of[second]))) for at, of in in_both], [], b""
+            for at, documents in places:
+                for run in (first, second):
+                    if (at, run, documents) not in linears:
+                        both = counted[at][first] & counted[at][second]
+                        linears[at, run, documents] = self._linear(strata[at][run].only(both))
+                one, other = linears[at, first, documents], linears[at, second, documents]
+                if len(one.values) and not (np.isnan(one.values).any() or np.isnan(other.values).any()):
+                    used.append((at, documents))
+                    informing += (one.informing | other.informing).tobytes()
+            alike.setdefault((tuple(places), tuple(used), informing), []).append((first, second))
         results: dict[tuple[int, int], PairedDifference] = {}
-        for members, columns in self._linear_columns(strata, pairs):
-            defined = [{run for run, rows in of.items() if not np.isnan(rows.values).any()} for of in columns]
-            by_strata: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-            for pair in members:
-                by_strata.setdefault(tuple(at for at, runs in enumerate(defined) if runs >= {*pair}), []).append(pair)
-            for used, alike in by_strata.items():
-                of_strata = [columns[at] for at in used]
-                results |= self._differences_over(of_strata, alike) if used else dict.fromkeys(alike, NO_DIFFERENCE)
+        for (_, used, _), members in alike.items():
+            runs = sorted({run for pair in members for run in pair})
+            columns = [{run: linears[at, run, documents] for run in runs} for at, documents in used]
+            found = self._differences_over(columns, members, runs) if used else [NO_DIFFERENCE] * len(members)
+            results |= zip(members, found, strict=True)
         return [results[pair] for pair in pairs]
 
     def _differences_over(
-        self, columns: Sequence[Mapping[int, Linear]], pairs: Sequence[tuple[int, int]]
-    ) -> dict[tuple[int, int], PairedDifference]:
-        """The differences of pairs over strata of linearised values. Pairs with the same clusters that inform are compared
-        together."""
-        alike: dict[bytes, list[tuple[int, int]]] = {}
-        for pair in pairs:
-            key = b"".join((of[pair[0]].informing | of[pair[1]].informing).tobytes() for of in columns)
-            alike.setdefault(key, []).append(pair)
-        results: dict[tuple[int, int], PairedDifference] = {}
-        for members in alike.values():
-            first, second = members[0]
-            models = sorted({run for pair in members for run in pair})
-            informing = [of[first].informing | of[second].informing for of in columns]
-            values = [
-                np.column_stack([rescaled(of[run].values, used) for run in models])
-                for of, used in zip(columns, informing, strict=True)
-            ]
-            names = [[*compress(of[first].clusters, used)] for of, used in zip(columns, informing, strict=True)]
-            shared = self.shares_clusters and len(names) > 1 and all(names) and has_shared(names)
-            if shared:
-                values = [across_strata(values, names)]
-            freedom = [_freedom(columns, pair, informing, names if shared else ()) for pair in members]
-            found = mean_differences(values, places_of(members, models), self.method(any(names)), freedom)
-            results |= zip(members, found, strict=True)
-        return results
+        self, columns: Sequence[Mapping[int, Linear]], pairs: Sequence[tuple[int, int]], runs: Sequence[int]
+    ) -> list[PairedDifference]:
+        """The differences of pairs over strata in which the same clusters inform."""
+        first, second = pairs[0]
+        informing = [of[first].informing | of[second].informing for of in columns]
+        values = [
+            np.column_stack([rescaled(of[run].values, used) for run in runs])
+            for of, used in zip(columns, informing, strict=True)
+        ]
+        names = [[*compress(of[first].clusters, used)] for of, used in zip(columns, informing, strict=True)]
+        shared = self.shares_clusters and len(names) > 1 and all(names) and has_shared(names)
+        if shared:
+            values = [across_strata(values, names)]
+        freedom = [_freedom(columns, pair, informing, names if shared else ()) for pair in pairs]
+        return mean_differences(values, places_of(pairs, runs), self.method(any(names)), freedom)
 
     def method(self, clustered: bool) -> str:
         """How two models are compared, for the result."""
         return CLUSTERS
-
-    def _linear_columns(
-        self, strata: Strata, pairs: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[list[tuple[int, int]], list[dict[int, Linear]]]]:
-        """The pairs that have the same documents in common, and the linearised values of their models over these, for each
-        stratum that has such documents."""
-        counted = [{run: self.counted(rows) for run, rows in stratum.items()} for stratum in strata]
-        numbers: dict[bytes, int] = {}
-        masks = [{run: numbers.setdefault(mask.tobytes(), len(numbers)) for run, mask in of.items()} for of in counted]
-        alike: dict[tuple[frozenset[int], ...], list[tuple[int, int]]] = {}
-        for pair in pairs:
-            key = tuple(frozenset(of[run] for run in pair) if {*pair} <= of.keys() else frozenset() for of in masks)
-            alike.setdefault(key, []).append(pair)
-        for key, members in alike.items():
-            first, second = members[0]
-            runs = dict.fromkeys(run for pair in members for run in pair)
-            both = [of[first] & of[second] if common else None for of, common in zip(counted, key, strict=True)]
-            yield (
-                members,
-                [
-                    {run: self._linear(stratum[run].only(documents)) for run in runs}
-                    for stratum, documents in zip(strata, both, strict=True)
-                    if documents is not None and documents.any()
-                ],
-            )
 
 
 class Mean(Aggregation):
@@ -427,8 +384,7 @@ class Mean(Aggregation):
         return fmean(numbers) if numbers else math.nan
 
     def figure(self, rows: Rows) -> Figure:
-        """The mean. Its standard error is the harness's, s/sqrt(n) with s over n - 1; of documents in clusters, that of a
-        ratio of sums (Taylor linearisation)."""
+        """The mean. Its standard error is s/sqrt(n) with s over n - 1; in clusters, that of a ratio of sums."""
         return super().figure(rows)._replace(standard_error=self._error(rows))
 
     def _error(self, rows: Rows) -> float:
@@ -452,8 +408,7 @@ class Score(Mean):
     is_rate = True
 
     def figure(self, rows: Rows) -> Figure:
-        """The mean. Independent numbers between 0 and 1 vary no more than a share of the same mean, so the bounds are no
-        wider than that share's (Clopper and Pearson)."""
+        """The mean. Independent numbers between 0 and 1 vary no more than a share, whose bounds limit theirs."""
         figure, number = super().figure(rows), self.size(rows)
         if number < FEWEST or len(self.by_cluster(rows).values) < number:
             return figure
@@ -465,8 +420,7 @@ class Share(Mean):
     """The share of documents whose value is 1.0; of others it is 0.0."""
 
     def figure(self, rows: Rows) -> Figure:
-        """The share, with Wilson's bounds; those of documents in clusters are of unequal units
-        (:mod:`custom_metrics.statistics.intervals`)."""
+        """The share, with Wilson's bounds; those of documents in clusters are of unequal units."""
         number, clusters = self.size(rows), self.by_cluster(rows).values
         if not number:
             return UNDEFINED
@@ -480,9 +434,9 @@ class Share(Mean):
         return mean_of_shares(strata, error)
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
-        """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`);
-        of documents in clusters those of any kind. Where resamples of one stratum give no bounds, as where nothing differs,
-        they are those of both shares together (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
+        """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`).
+        Of documents in clusters those of any kind; where resamples of one stratum give no bounds, as where nothing differs,
+        those of both shares (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
         runs = sorted({run for pair in pairs for run in pair})
         used = [stratum[run] for stratum in strata for run in runs if run in stratum]
         if not any(any(rows.clusters) for rows in used) and is_share([rows.values for rows in used]):

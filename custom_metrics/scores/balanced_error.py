@@ -28,8 +28,7 @@ COSTS = (1.0, 3.0, 10.0)
 class BalancedError(Aggregation):
     """The kind of a balanced error. Values are those of :func:`custom_metrics.statistics.figures.outcome`.
 
-    Its rows are (documents, 2), whether the model was wrong: in the first column about a question without an answer, in the
-    second about one with an answer; the other column is ``nan``.
+    Its rows are (documents, 2), whether the model was wrong about a question without an answer, or with one; else ``nan``.
     """
 
     clustered_by = ""

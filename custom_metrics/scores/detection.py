@@ -1,33 +1,51 @@
-"""Scores of a detector of hallucinated words: precision, recall and F1 of the hallucinated class; and of counted sentences
-(:mod:`custom_metrics.scores.sentences`) balanced accuracy and kappa, too.
+"""Scores of a detector of hallucinated words, against what people marked or judged: by word, by character, by sentence.
 
-A word is hallucinated when any of its characters is; words are those of :mod:`custom_metrics.reading.words`. Counts are
-summed over documents before anything is divided. The paper counts sub-word tokens instead, and its published code
-shifts labels by a word; this module does neither.
+*Words.* Precision, recall and F1 of the hallucinated class. A word is hallucinated when any of its characters is; words are
+those of :mod:`custom_metrics.reading.words`. Counts are summed over documents before anything is divided. The paper counts
+sub-word tokens instead, and its published code shifts labels by a word; this module does neither.
+
+*Characters.* Mu-SHROOM's ``iou`` and ``rho`` equal those of the shared task's scorer to the digit
+(``participant_kit/scorer.py`` of https://github.com/Helsinki-NLP/mu-shroom; Vázquez et al. 2025). Both are figures of one
+answer. *Hard labels* tell whether each character is hallucinated, *soft labels* which share of annotators marked it.
+
+*Sentences* that people judged supported or not; the positive class is *Not Supported*. A detector flags a sentence where it
+marks any word of it: that is what the label says (a sentence is supported where all of it is), and the one rule by which a
+detector that marks nothing but the wrong words makes no mistake. The *share* of a sentence is the mean over its words of
+the detector's probability, which is 1 for a marked word without one and 0 outside of all marks.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.reading.spans import CATEGORIES, Span, covered, from_columns
+from custom_metrics.reading.spans import (
+    CATEGORIES,
+    NOT_SUPPORTED,
+    SUPPORTED,
+    Span,
+    covered,
+    from_columns,
+    probabilities,
+)
 from custom_metrics.reading.tagged_text import LOST, align, parse
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Ratios
+from custom_metrics.scores.judging import UNREAD
 from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows
 from custom_metrics.statistics.paired_difference import Floats
 
 
 class WordCounts(NamedTuple):
-    """Words of one document or of many: hallucinated and flagged (tp), flagged but fine (fp), hallucinated but not flagged
-    (fn), and neither (tn)."""
+    """Words that are hallucinated and flagged (tp), flagged but fine (fp), hallucinated only (fn), neither (tn)."""
 
     tp: int
     fp: int
@@ -85,6 +103,39 @@ def _count_pairs(words: Iterable[tuple[bool, bool]]) -> WordCounts:
     return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
 
+_DECIMALS = 8  # to which the scorer rounds before it asks whether labels are constant
+
+
+def iou(annotated: Iterable[tuple[int, int]], predicted: Iterable[tuple[int, int]]) -> float:
+    """Intersection over union of the characters of two sets of spans, which may overlap; 1.0 where both are empty."""
+    theirs = {at for start, end in annotated for at in range(start, end)}
+    ours = {at for start, end in predicted for at in range(start, end)}
+    return len(theirs & ours) / len(theirs | ours) if theirs or ours else 1.0
+
+
+def rho(annotated: Iterable[tuple[int, int, float]], predicted: Iterable[tuple[int, int, float]], length: int) -> float:
+    """Spearman's correlation of the soft labels of a text's characters.
+
+    There is no correlation where one side gives all characters the same label (to eight decimals). The value is then 1.0 if
+    both sides do, else 0.0. So one span over the whole text scores 0.0 where people marked a part.
+
+    Spans are (start, end, probability) in characters; where they overlap the last one holds, outside it is 0. The labels of
+    an empty text are constant. ValueError for a span beyond the text of that length.
+    """
+    from scipy.stats import rankdata
+
+    theirs, ours = np.zeros(length), np.zeros(length)
+    for labels, spans in ((theirs, annotated), (ours, predicted)):
+        for start, end, probability in spans:
+            if not 0 <= start <= end <= length:
+                raise ValueError(f"the span {start} to {end} is not in a text of {length} characters")
+            labels[start:end] = probability
+    constant = [len(np.unique(np.round(labels, _DECIMALS))) <= 1 for labels in (theirs, ours)]
+    if any(constant):
+        return float(all(constant))
+    return float(np.corrcoef(rankdata(theirs), rankdata(ours))[0, 1])
+
+
 # ------------------------------------------------------------------------------------------------ the harness's metrics
 
 
@@ -92,16 +143,14 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Per-document values of a detection task.
 
     Args:
-        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster
-            of the document, such as a text that several people marked.
+        doc: ``answer``, ``language`` and ``spans`` (of the annotators); ``passage``, where there is one, names the cluster.
         results: one tagged text. It is aligned to the answer where it differs; a text with next to nothing in common with
             the answer is *lost*: it flags no word, and wins no document.
 
     Returns:
         ``f1`` of this document (1.0 where neither side marks a word, 0.0 of a lost text), which carries its word counts;
-        under ``precision`` and ``recall`` the counts themselves, ``[tp, fp, fn, tn]``, which the aggregations sum, and draw
-        by passage; and 1.0 or 0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white
-        space aside).
+        under ``precision`` and ``recall`` the counts, ``[tp, fp, fn, tn]``, to be summed and drawn by passage; and 1.0 or
+        0.0 for ``lost_rate`` and ``altered_rate`` (the text came back with other characters, white space aside).
     """
     return word_values(doc, *annotated_and_predicted(doc, results))
 
@@ -113,15 +162,13 @@ def word_values(
     kind: str,
     judged: Sequence[Span] | None = None,
 ) -> dict[str, Any]:
-    """The values of :func:`process_results`, from the results of :func:`annotated_and_predicted`; `judged` as in
-    :func:`count_words`."""
+    """The values of :func:`process_results`, from :func:`annotated_and_predicted`; `judged` as in :func:`count_words`."""
     counts = count_words(doc["answer"], doc["language"], gold, predicted, judged)
     return _values(counts, list(counts), kind, doc)
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """As :func:`process_results`, with the counts of each category, in the order of ``CATEGORIES``. A true positive has the
-    same category on both sides."""
+    """As :func:`process_results`, with the counts of each of ``CATEGORIES``, which a true positive has on both sides."""
     gold, predicted, kind = annotated_and_predicted(doc, results)
     places = words(doc["answer"], doc["language"])
     pairs = [*zip(covered(places, gold), covered(places, predicted), strict=True)]
@@ -149,20 +196,91 @@ def annotated_and_predicted(doc: Mapping[str, Any], results: Sequence[Any]) -> t
     return gold, alignment.spans, alignment.kind
 
 
-class OfCounts(Ratios):
-    """A score of summed counts: the mean of ratios of them.
+def process_character_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a Mu-SHROOM task: ``iou``, ``rho``, and those of :func:`process_results`.
 
-    Rows are (documents, 4) counts, or (documents, categories, 4). Of categories the score is the mean over those that
-    people marked. A category that is never flagged has precision 0: left out, it would reward a detector for flagging only
-    what it is sure of.
+    The document's ``spans`` are hard labels, its ``soft_labels`` have ``start``, ``end`` and ``prob``. Every predicted span
+    is a hard label, whatever its category. Its probability is the soft label; where spans overlap, the highest. Of a lost
+    text both are 0.0, also where people marked nothing.
     """
+    hard, predicted, kind = annotated_and_predicted(doc, results)
+    soft = [(label["start"], label["end"], label["prob"]) for label in doc["soft_labels"]]
+    sure_last = sorted(predicted, key=lambda span: span.probability)
+    overlap = iou((span[:2] for span in hard), (span[:2] for span in predicted))
+    correlation = rho(soft, ((span.start, span.end, span.probability) for span in sure_last), len(doc["answer"]))
+    if kind == LOST:
+        overlap = correlation = 0.0
+    passage = doc.get("passage", "")
+    return {
+        "iou": FloatWithCounts(overlap, cluster=passage),
+        "rho": FloatWithCounts(correlation, cluster=passage),
+        **word_values(doc, hard, predicted, kind),
+    }
+
+
+def process_sentence_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a detection task whose answers' sentences people judged.
+
+    Args:
+        doc: ``answer``, ``language``, ``passage`` (the question, by which bounds are clustered), ``spans`` (the sentences
+            that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Others count nowhere.
+        results: one tagged text, read as in :func:`process_results`. A lost text is wrong on every sentence: it flags those
+            that are supported, and no other.
+
+    Returns:
+        ``balanced_accuracy`` and ``sentence_f1``: sentences, ``[tp, fp, fn, tn]``; ``auc``: share and class (1 not
+        supported, 0 supported) of each sentence; and the values of :func:`process_results`, of the words of these sentences
+        alone.
+    """
+    gold, predicted, kind = annotated_and_predicted(doc, results)
+    judged = [sentence for sentence in doc["sentences"] if sentence["label"] in (SUPPORTED, NOT_SUPPORTED)]
+    places = words(doc["answer"], doc["language"])
+    of_words, starts = probabilities(places, predicted), [start for start, _ in places]
+    pairs, counts = [], np.zeros(4, dtype=int)
+    for sentence in judged:
+        inside = of_words[bisect_left(starts, sentence["start"]) : bisect_left(starts, sentence["end"])] or [0.0]
+        wrong = sentence["label"] == NOT_SUPPORTED
+        inside = [float(not wrong)] if kind == LOST else inside
+        pairs.append([fmean(inside), float(wrong)])
+        counts += _counts(wrong, any(inside))
+    parts = [Span(sentence["start"], sentence["end"]) for sentence in judged]
+    return {
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1"), CountsOfCluster(counts.tolist(), doc["passage"])),
+        "auc": CountsOfCluster(pairs, doc["passage"]),
+        **word_values(doc, gold, predicted, kind, parts),
+    }
+
+
+def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Per-document values of a judge's verdict, ``"Supported"``, ``"Not Supported"`` or ``"unread"``, on a sentence
+    whose ``label`` is one of the two; ``passage`` is its question.
+
+    Returns:
+        ``balanced_accuracy``, ``sentence_f1`` and ``kappa``: ``[tp, fp, fn, tn]``, ``None`` for a verdict that could not be
+        read; and ``unread_rate``.
+    """
+    verdict, question = results[0], doc["passage"]
+    counts = CountsOfCluster(_counts(doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED), question)
+    return {
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1", "kappa"), None if verdict == UNREAD else counts),
+        "unread_rate": FloatWithCounts(verdict == UNREAD, cluster=question),
+    }
+
+
+def _counts(wrong: bool, flagged: bool) -> list[int]:
+    """tp, fp, fn, tn of one sentence."""
+    return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
+
+
+class OfCounts(Ratios):
+    """A score of summed counts: the mean of ratios of them. Rows are (documents, 4) counts, or (documents, categories, 4).
+    Of categories the score is the mean over those that people marked. One that is never flagged has precision 0: left out,
+    it would reward a detector for flagging only what it is sure of."""
 
     companions = ("precision",)
     form = (4,)
 
-    def __init__(
-        self, name: str, of_counts: Callable[..., list[tuple[Floats, Floats]]], not_compared: str = ""
-    ) -> None:
+    def __init__(self, name: str, of_counts: Callable[..., Any], not_compared: str = "") -> None:
         super().__init__(name)
         self._of_counts = of_counts
         self.not_compared = not_compared
@@ -175,7 +293,7 @@ class OfCounts(Ratios):
         return counts
 
     def ratios(self, sums: Floats) -> list[tuple[Floats, Floats]]:
-        return self._of_counts(*np.moveaxis(sums, -1, 0))
+        return [*self._of_counts(*np.moveaxis(sums, -1, 0))]
 
     def of_sums(self, sums: Floats) -> Floats:
         values = super().of_sums(sums)
@@ -204,8 +322,7 @@ kappa = OfCounts(  # Cohen's
 
 
 def category_figures(values: Sequence[Any]) -> dict[str, Figure]:
-    """``<metric>_<category>`` to the figure of that category alone, from the counts of each document by category
-    (:func:`process_category_results`, ``precision``)."""
+    """``<metric>_<category>`` to its figure, from the ``precision`` of :func:`process_category_results`."""
     rows = f1.rows(values)
     return {
         f"{kind.name}_{category}": kind.figure(rows._replace(values=rows.values[:, place]))

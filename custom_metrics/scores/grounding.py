@@ -55,8 +55,7 @@ _NOT_IN_WORDS = re.compile(f"[{POINTS}\u0640\u0307]")  # vowel points, tatweel, 
 def word_tokens(text: str, language: str | None = None) -> tuple[str, ...]:
     """The tokens of K-Precision: of English those of ``rouge_score``; else the words of the language
     (:func:`custom_metrics.reading.words.words`), casefolded, without punctuation and symbols. Accents and vowel signs
-    count, but for the points of Arabic and Hebrew. Of both, characters in several forms are one
-    (:func:`custom_metrics.usage.printable.plain`)."""
+    count, but for the points of Arabic and Hebrew. Characters in several forms are one."""
     text = plain(text)
     if language == "en" or text.isascii():
         return tokens(text)
@@ -94,12 +93,9 @@ def _score(common: int, targets: int, predictions: int) -> Score:
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:
-    """Quality of one answer to an answerable question.
-
-    It is ``rougeL`` (F-measure) and ``recall`` (of ROUGE-1) against the gold answers that are not empty, ``rougeLp``
-    (ROUGE-L F-measure against the grounding text it is nearest to: the gold passage, or one of the retrieved) in [0,
-    1], and ``length`` in characters. ``None`` for what has no reference or no grounding text.
-    """
+    """Quality of one answer to an answerable question: ``rougeL`` (F-measure) and ``recall`` (of ROUGE-1) against the gold
+    answers that are not empty, ``rougeLp`` (ROUGE-L F-measure against the grounding text it is nearest to: the gold
+    passage, or one of the retrieved) in [0, 1], and ``length`` in characters. ``None`` without one of these."""
     references = [reference for reference in references if reference.strip()]
     best = max((rouge1([reference], answer) for reference in references), key=lambda s: s.fmeasure, default=None)
     return {
@@ -115,8 +111,7 @@ _OTHER_SCRIPTS = 1 / 3  # largest share of letters: "Tokyo (東京)" has 2 of 7
 
 def refuse_other_scripts(texts: Iterable[str]) -> None:
     """Raise a UsageError where ROUGE cannot be computed against texts, as more than a third of their letters are of another
-    script than Latin. ``rouge_score`` drops them: equal texts in Thai would get 0.0. An answer in another script than its
-    reference has no word of it, so it may have 0.0."""
+    script than Latin. ``rouge_score`` drops them: equal texts in Thai would get 0.0."""
     text = " ".join(texts)
     letters = [character for character in text if character.isalpha()]
     others = sum(character > "\u024f" and not "\u1e00" <= character <= "\u1eff" for character in letters)
@@ -128,13 +123,11 @@ def refuse_other_scripts(texts: Iterable[str]) -> None:
 
 
 def k_precision(answer: str, groundings: Sequence[str], language: str | None = None) -> float:
-    """K-Precision: the share of an answer's tokens that are in the passages given (Adlakha et al. 2024, "Evaluating
-    Correctness and Faithfulness of Instruction-Following Models for Question Answering").
+    """K-Precision: the share of an answer's tokens (:func:`word_tokens`) that are in the passages given (Adlakha et al.
+    2024, "Evaluating Correctness and Faithfulness of Instruction-Following Models for Question Answering").
 
-    It is counted as ROUGE-1 precision against all passages together: a token counts as often as the passages hold it.
-
-    Tokens are those of :func:`word_tokens`; the language ``None`` takes Japanese for what has kana, Chinese for other
-    Han.
+    It is ROUGE-1 precision against all passages together: a token counts as often as the passages hold it. The language
+    ``None`` takes Japanese for what has kana, Chinese for other Han.
 
     Returns:
         A share in [0, 1], 0 without groundings; ``nan`` for an answer without a token.
@@ -165,8 +158,7 @@ _HAN = re.compile("[\u3400-\u9fff]")
 def retrieval_quality(ranked: Sequence[str], relevant: Collection[str]) -> dict[str, float]:
     """``ndcg@1|3|5|10`` and ``recall@10`` of a ranking, best first; ``nan`` where nothing is relevant.
 
-    nDCG has gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002). A passage
-    that comes again counts where it came first.
+    nDCG has gain 1 for a relevant passage and discount ``1 / log2(rank + 1)`` (Järvelin and Kekäläinen 2002).
     """
     relevant_ids = set(relevant)
     if not relevant_ids:
@@ -222,10 +214,8 @@ def process_results_with_retrieval(doc: Mapping[str, Any], results: Sequence[Any
 
 def retrieval_figures(values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
     """The finer figures of a task with retrieval, from the values of all documents by metric: name, figure, denominator.
-
     They are ``ndcg@1``, ``ndcg@3``, ``ndcg@5``; and every metric in ``BY_RETRIEVAL`` as ``<metric>_retrieved`` over the
-    questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not.
-    """
+    questions whose gold passage was given, and as ``<metric>_missed`` over those where it was not."""
     from custom_metrics.scores.aggregations import defined_mean, defined_score, defined_share  # with numpy
 
     qualities = [value.counts for value in values.get("ndcg@10", ()) if value is not None]

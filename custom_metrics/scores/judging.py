@@ -63,33 +63,23 @@ _VERDICT = _patterns("verdict|label|judge?ment|factuality", _SUPPORT)
 
 
 def read_rating(text: str | None) -> int | None:
-    """The rating, 1 to 4, in a judge's reply.
-
-    The last line that opens with ``Rating: `` (or ``Score``) decides: ``N``, ``N/4``, ``N out of 4``, as a word, in JSON.
-    Without such a line, a number that stands alone in the first or last line does. ``None`` for anything else: no number, a
-    half, a range, another scale.
-    """
+    """The rating, 1 to 4, in a judge's reply. The last line that opens with ``Rating: `` (or ``Score``) decides: ``N``,
+    ``N/4``, ``N out of 4``, as a word, in JSON. Without such a line, a number that stands alone in the first or last line
+    does. ``None`` for anything else: no number, a half, a range, another scale."""
     verdict = _verdict(text, *_RATING)
     return None if verdict is None else _NUMBERS.get(verdict) or int(verdict)
 
 
 def read_preference(text: str | None) -> str | None:
-    """``"A"``, ``"B"`` or ``"tie"`` in a judge's reply about two answers.
-
-    The last line that opens with ``Preference: `` decides. Without such a line, a letter or a tie that stands alone in the
-    first or last line does. ``None`` for anything else.
-    """
+    """``"A"``, ``"B"`` or ``"tie"`` in a judge's reply about two answers, by a line ``Preference: ``, or a letter or a tie
+    that stands alone, as in :func:`read_rating`. ``None`` for anything else."""
     verdict = _verdict(text, *_PREFERENCE)
     return None if verdict is None else verdict.upper() if len(verdict) == 1 else TIE
 
 
 def read_support(text: str | None) -> bool | None:
-    """Whether a sentence is supported, by a judge's reply about it.
-
-    The last line that opens with ``Verdict: `` (or ``Label``) decides: ``Supported``, ``Not Supported``, ``Unsupported``.
-    Without such a line, one of these that stands alone in the first or last line does. ``None`` for anything else, such as
-    ``partly supported`` or both.
-    """
+    """Whether a sentence is supported: by a line ``Verdict: `` (or ``Label``) with ``Supported``, ``Not Supported`` or
+    ``Unsupported``, or one alone, as in :func:`read_rating`. ``None`` for anything else, such as ``partly supported``."""
     verdict = _verdict(text, *_VERDICT)
     return None if verdict is None else verdict == "supported"
 
@@ -206,8 +196,7 @@ class ShareOfVerdicts(OfVerdicts):
 
 
 class FlipRate(ShareOfVerdicts):
-    """The share of pairs whose verdict changes with the order of the answers, of those that were read in both orders. The
-    row of the first of both documents has the pair's."""
+    """The share of pairs whose verdict changes with the order of the answers; in the row of the first document."""
 
     not_compared = "a pair's two verdicts are in two documents"
 

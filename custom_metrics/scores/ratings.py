@@ -1,18 +1,16 @@
 """How well a judge's scores of answers agree with the ratings, 1 to 4, that several people gave each.
 
-The value of an answer is a list: the score, then the ratings. Scores are on people's scale, the higher the better. A judge
-is held against the median of all ratings. The ceiling is each rater against the median of the others; beside it stands the
-judge against these medians. Bounds are clustered by what answers have in common.
-
-The figures are the area under the ROC curve, and Spearman's rank correlation. A document adds pairs of a score and what
-people said. The figure depends on all pairs together. What each adds to it makes numbers whose mean it is; so bounds and
-differences are those of a mean, and know which documents hang together.
+The value of an answer is a list: the score, on people's scale, then the ratings. A judge is held against the median of all
+    ratings. The ceiling is each rater against the median of the others; beside it stands the judge against these medians.
+    The figures are the area under the ROC curve, and Spearman's rank correlation: each depends on all pairs of a score and
+    what people said together. What each adds makes numbers whose mean it is, and so bounds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from statistics import median
 from typing import Any
 
@@ -116,6 +114,12 @@ class OfRatings(OfPairs):
 
     against = ALL
 
+    def held_against(self, against: str) -> OfRatings:
+        """The same figure with another score or median."""
+        kind = copy(self)
+        kind.against = against
+        return kind
+
     def pairs(self, value: Any) -> list[tuple[float, float]]:
         score, *ratings = map(float, value)
         if self.against == ALL:
@@ -127,26 +131,16 @@ class OfRatings(OfPairs):
 class RatedAUC(OfRatings, AUC):
     """The probability that an answer whose median is below a rating has a lower score than one whose median is not."""
 
-    def __init__(self, name: str, below: float, against: str = ALL) -> None:
+    def __init__(self, name: str, below: float) -> None:
         super().__init__(name)
-        self.below, self.against = below, against
+        self.below = below
 
     def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
         return super().effects(-scores, (said < self.below).astype(float))
 
-    def held_against(self, against: str) -> RatedAUC:
-        return RatedAUC(self.name, self.below, against)
-
 
 class RatedCorrelation(OfRatings, RankCorrelation):
     """The rank correlation of scores and medians."""
-
-    def __init__(self, name: str, against: str = ALL) -> None:
-        super().__init__(name)
-        self.against = against
-
-    def held_against(self, against: str) -> RatedCorrelation:
-        return RatedCorrelation(self.name, against)
 
 
 auc_below_4 = RatedAUC("auc_below_4", 4)
@@ -162,9 +156,7 @@ def opposite(ratings: Sequence[int]) -> float:
 def ceilings(kinds: Mapping[str, Any], values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Figure, str]]:
     """The further figures of metrics, by their kinds, from the values of all documents: name, figure, and what counts."""
     for metric, kind in kinds.items():
-        if isinstance(kind, (RatedAUC, RatedCorrelation)) and any(
-            value is not None for value in values.get(metric, ())
-        ):
+        if isinstance(kind, OfRatings) and any(value is not None for value in values.get(metric, ())):
             for against, who in ((OTHERS, "the judge"), (RATER, "each rater")):
                 figure = kind.held_against(against).figure_of(values[metric])
                 yield f"{metric}{against}", figure, f"{who} against the median of the other raters"

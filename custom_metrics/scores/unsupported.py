@@ -21,13 +21,11 @@ Curves = Mapping[tuple[str, str], tuple[float, float]]
 what is found, such as another threshold: these need curves of their own."""
 
 CURVES: Curves = {("lexical", "8111b6c960d5"): (-1.2503, 0.5038)}
-"""Of answers. Fitted by maximum likelihood on the 499 answers of MEMERAG in German and Spanish (``annotators=one``): an
-answer is unsupported where any of its sentences is."""
+"""Of answers. Fitted by maximum likelihood on the 499 answers of MEMERAG in German and Spanish (``annotators=one``)."""
 
 SENTENCE_CURVES: Curves = {("lexical", "8111b6c960d5"): (-1.3051, 0.5270)}
-"""Of sentences: fitted on the 1,013 of these answers that people judged. Where errors are rarer than there, it orders
-sentences well and says too much of each: on RAGTruth's question answering .32 in the mean, where .10 hold a marked
-character."""
+"""Of sentences: fitted on the 1,013 of these answers that people judged. Where errors are rarer, it orders sentences well
+and says too much of each: on RAGTruth's question answering .32 in the mean, not .10."""
 
 _MOST_SURE = 0.9999  # of a word; spans have four decimals
 
@@ -57,7 +55,6 @@ def unsupported_probability(against: float, detector: Mapping[str, str], curves:
 
 
 def is_unsupported(against: float, detector: Mapping[str, str]) -> bool:
-    """Whether an answer is flagged: its probability is at least a half; for a detector without a curve, anything in it is
-    flagged."""
+    """Whether an answer is flagged: its probability is at least a half; without a curve, anything in it is flagged."""
     probability = unsupported_probability(against, detector)
     return against > 0 if math.isnan(probability) else probability >= 0.5

@@ -1,12 +1,10 @@
 """Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. A document's counts and the name of its cluster, which a
-figure may need, too, are attributes of the value. In files a value is a plain number or list.
+Ranks of a distributed run exchange the values of metrics only. So a document's counts and the name of its cluster are
+attributes of the value; in files a value is a plain number or list.
 
-A figure whose 95 % bounds span more than half of its scale is *not measurable*: its value carries almost no information,
-and 0.0 would look like the best of all. Reports and comparisons show the bounds alone: :func:`is_measurable`
-decides, and :func:`without_point` takes the value away. The harness's table and results lack a corrected rate that is not
-measurable.
+A figure whose 95 % bounds span more than half of its scale is *not measurable*: 0.0 would look like the best of all.
+Reports and comparisons show its bounds alone (:func:`without_point`). The harness's results lack such a corrected rate.
 """
 
 from __future__ import annotations
@@ -55,19 +53,14 @@ class Figure(NamedTuple):
 class FigureOfStrata(Figure):
     """A mean of shares that also holds the shares."""
 
-    _strata: tuple[Stratum, ...] = ()
+    strata: tuple[Stratum, ...] = ()
 
     @classmethod
     def of(cls, figure: Figure, strata: Sequence[Stratum]) -> FigureOfStrata:
         """A figure with the shares that it is made of."""
         with_strata = cls(*figure)
-        with_strata._strata = tuple(strata)
+        with_strata.strata = tuple(strata)
         return with_strata
-
-    @property
-    def strata(self) -> tuple[Stratum, ...]:
-        """The shares that it is made of."""
-        return self._strata
 
 
 UNDEFINED = Figure(math.nan)
@@ -106,8 +99,7 @@ class Rows(NamedTuple):
 
 
 class FloatWithCounts(float):
-    """A float that also holds the counts its aggregation sums, and the name of the document's cluster: what dependent
-    documents have in common."""
+    """A float that also holds the counts its aggregation sums, and the name of the document's cluster."""
 
     counts: Any
     cluster: Any
@@ -127,8 +119,7 @@ class CountsOfCluster(list[Any]):
 
 
 def outcome(answerable: bool, right: bool) -> dict[str, int]:
-    """The value of a document for a balanced error (:mod:`custom_metrics.scores.balanced_error`): whether its question can
-    be answered, and whether the model was wrong."""
+    """The value of a document for a balanced error: whether its question can be answered, and the model was wrong."""
     return {"answerable": int(answerable), "wrong": int(not right)}
 
 

@@ -1,10 +1,9 @@
-"""Confidence intervals: Wilson for a share of independent documents, Newcombe for the difference of two such shares, and
-the resamples of a cluster bootstrap for any other figure.
+"""Confidence intervals: of a share (Wilson), the difference of two (Newcombe), any other figure (resamples of clusters).
 
-A share of unequal units is one of answers in conversations, of words in answers, of words in drawn answers. A unit has a
-size and a part of it that is a hit. Bounds of clusters are Korn and Graubard's ("Confidence intervals for proportions with
-small expected number of positive counts estimated from survey data", Survey Methodology 24, 1998): the number of
-independent trials with the same variance, times the squared ratio of Student's quantiles, in Clopper and Pearson's.
+A share of unequal units is one of answers in conversations, of words in answers, of words in drawn answers. Its bounds are
+Korn and Graubard's ("Confidence intervals for proportions with small expected number of positive counts estimated from
+survey data", Survey Methodology 24, 1998): Clopper and Pearson's with the number of independent trials of the same
+variance, times the squared ratio of Student's quantiles.
 
 A few units that are wholly wrong may hold most of a low rate. Where none or one of them was seen, the variance that was
 seen says nothing of them. So while fewer than ten units are over a half, the upper bound is at least (*two parts*)
@@ -23,6 +22,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
 
 _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 _MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
@@ -62,9 +63,7 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     return low, high
 
 
-def clopper_pearson(
-    hits: ArrayLike, trials: ArrayLike, level: float = SIGNIFICANCE
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def clopper_pearson(hits: ArrayLike, trials: ArrayLike, level: float = SIGNIFICANCE) -> tuple[Floats, Floats]:
     """Bounds of a share that miss it with the probability `level` at most, half of it on each side (Clopper and Pearson
     1934). Arrays of one shape; numbers of effective trials need not be whole."""
     from scipy.special import betaincinv
@@ -92,8 +91,7 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
     """The difference of two independent shares with 95 % bounds: Newcombe's hybrid score interval (Newcombe 1998, "Interval
     estimation for the difference between independent proportions", Statistics in Medicine 17, method 10).
 
-    For shares over the same documents it is wider than a paired interval, so it errs on the careful side. The first share
-    less the second, lower and upper bound are all ``nan`` where a denominator is 0; errors are those of :func:`wilson`.
+    Difference, lower and upper bound are ``nan`` where a denominator is 0; errors are those of :func:`wilson`.
     """
     low, high = wilson(successes, trials)
     other_low, other_high = wilson(other_successes, other_trials)
@@ -106,11 +104,8 @@ def newcombe(successes: int, trials: int, other_successes: int, other_trials: in
 
 def resampled_sums(clusters: NDArray[Any], iterations: int = RESAMPLES, seed: int = SEED) -> NDArray[np.float64]:
     """(iterations, quantities) resampled sums of a cluster bootstrap: each is over as many clusters as there are, drawn
-    with replacement; the same for the same clusters and seed.
-
-    Each row of (clusters, quantities), of which there is at least one, is what a document (or article) adds to the sums.
-    The order of the rows changes nothing, because ranks of a distributed run gather them in an order of their own.
-    """
+    with replacement; the same for the same clusters and seed, in any order. Each row of (clusters, quantities), of which
+    there is at least one, is what a document (or article) adds to the sums."""
     array = np.asarray(clusters, dtype=float)
     array = array[np.lexsort(array.T)]  # by content: which draw falls on which row must not depend on its place
     rng = np.random.default_rng(seed)
@@ -145,10 +140,7 @@ def sums_by_cluster(rows: NDArray[Any], clusters: Sequence[Any] | None) -> NDArr
 
 def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     """How far resampled figures vary: 95 % bounds, and the standard deviation, which is the figure's standard error.
-
-    Figures that are ``nan`` (0/0 in a resample) are left out. All are ``nan`` where these are more than one in twenty: the
-    others would be a selection. Equal ones have no bounds, which would be of no width.
-    """
+    Figures that are ``nan`` (0/0) are left out; more than one in twenty leave none. Equal ones have no bounds."""
     defined = resampled[~np.isnan(resampled)]
     if defined.size < max(2, 0.95 * resampled.size):
         return math.nan, math.nan, math.nan
@@ -157,8 +149,6 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
     low, high = np.quantile(defined, [SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
     return float(low), float(high), float(np.std(defined, ddof=1))
 
-
-Floats = NDArray[np.float64]
 
 BOUNDS_OF_BOTH = "MOVER of two shares of clusters"
 
@@ -172,9 +162,9 @@ FEW = 10
 def two_part_bounds(
     parts: ArrayLike,
     weights: ArrayLike,
-    level: float = SIGNIFICANCE,
     more: ArrayLike = 1.0,
     values: ArrayLike | None = None,
+    level: float = SIGNIFICANCE,
 ) -> tuple[Floats, Floats]:
     """What the lower bound of a weighted mean is at most, and the upper bound at least; 1 and 0 where that is nothing.
 
@@ -226,14 +216,13 @@ def share_of_clusters(hits: ArrayLike, sizes: ArrayLike, level: float = SIGNIFIC
         # where no variance was seen, none was estimated with few degrees of freedom
         trials = np.minimum(trials, total) * np.where(error > 1e-15, np.minimum(1.0, ratio) ** 2, 1.0)
         low, high = clopper_pearson(share * trials, trials, level)
-        at_most, at_least = two_part_bounds(np.where(m > 0, k / m, 0.0), m, level)
+        at_most, at_least = two_part_bounds(np.where(m > 0, k / m, 0.0), m, level=level)
     return np.minimum(low, at_most), np.maximum(high, at_least), np.asarray(error)
 
 
 def difference_of_clusters(hits: ArrayLike, others: ArrayLike, sizes: ArrayLike) -> tuple[float, float, float]:
     """95 % bounds of the difference of two shares over the same clusters, and p, the level at which bounds touch 0: MOVER
-    (Zou and Donner 2008) from the bounds of both shares, as if they were independent, which errs on the careful side. Where
-    no cluster differs they are those of nothing seen."""
+    (Zou and Donner 2008) from the bounds of both shares, as if independent. If none differs: of nothing seen."""
     numbers, size = (np.asarray(hits, float), np.asarray(others, float)), np.asarray(sizes, float)
     if np.array_equal(*numbers):
         unseen = float(two_part_bounds(np.zeros_like(size), size)[1])

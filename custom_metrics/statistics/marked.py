@@ -1,6 +1,6 @@
 """A mean over all answers, from marks of a few of them and a cheaper reading of all.
 
-People mark the answers of a probability sample; a detector (or a judge) has read every answer. Its reading of the drawn
+People mark a probability sample of the answers; a detector (or a judge) has read every one. Its reading of the drawn
 answers shows how far it errs; its reading of all takes the luck of the draw out. This is prediction-powered inference
 (Angelopoulos et al. 2023, arXiv 2301.09633) with a weight for the reading (PPI++, arXiv 2311.01453), in survey sampling the
 difference estimator (Särndal, Swensson and Wretman 1992, section 6.3).
@@ -9,35 +9,30 @@ The difference of two such means has bounds by MOVER: the distances of each mean
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
-Answers are drawn one after the other, each in proportion to its chance among those not yet drawn, which is to draw those
-whose exponential random number over their chance is smallest (Efraimidis and Spirakis 2006, Information Processing Letters
-97). Given the smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
-probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
-varies only by what the draw leaves out. Of draws with replacement (Hansen and Hurwitz 1943), as earlier versions made
-them, all of the spread counts.
+Answers are drawn one after the other, each in proportion to its chance among those not yet drawn: those with the smallest
+    exponential random number over their chance (Efraimidis and Spirakis 2006, Information Processing Letters 97). Given the
+    smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
+    probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
+    varies only by what the draw leaves out. Of draws with replacement, as earlier versions made them, all of it counts.
 
-Assumptions: the probabilities are as the draw says.
-Nothing is assumed of the detector: one that guesses leaves the bounds as wide as marks alone have them. The bounds of a
-rate are for the answers of this run and for marks like these; those of a difference are for questions like these, as in
-other comparisons, so that they have a width also where all answers are marked.
+The bounds of a rate are for the answers of this run and for marks like these; those of a difference are for questions like
+these, as in other comparisons, so that they have a width also where all answers are marked.
 
 *A share by labels* (:func:`marked_share`): people's labels of drawn answers say how often ours is wrong. Answers are
-grouped by our label and whether it is in doubt; the size of each group is known, and people's labels in it are a weighted
-mean over its draws (post-stratification: Särndal, Swensson and Wretman 1992, section 7.6, with the weights of Hansen and
-Hurwitz 1943). Of a group without draws ours are taken, and the bounds allow for all of them being wrong.
-
-Of labels that are nearly always right few draws show a spread. So each way in which the labels of a group can be wrong
-has Jeffreys' bounds of a share (Brown, Cai and DasGupta 2001, Statistical Science 16), which are apart where none was
-found. The bound next to 0 or 1 is Clopper and Pearson's, as Jeffreys' is above a rare error whenever that is drawn once.
-MOVER recombines the bounds (Zou and Donner 2008), each by how far it moves the figure. A weighted share has an effective
-number of draws, which counts one more hit of the largest weight (Fay and Feuer 1997, Statistics in Medicine 16).
+grouped by our label and whether it is in doubt; people's labels in a group are a weighted mean over its draws
+(post-stratification: Särndal, Swensson and Wretman 1992, section 7.6). Of a group without draws ours are taken, and the
+bounds allow for all of them being wrong. Each way in which the labels of a group can be wrong has Jeffreys' bounds of a
+share (Brown, Cai and DasGupta 2001, Statistical Science 16); the bound next to 0 or 1 is Clopper and Pearson's, as
+Jeffreys' is above a rare error whenever that is drawn once. MOVER recombines the bounds, each by how far it moves the
+figure. A weighted share has an effective number of draws, which counts one more hit of the largest weight (Fay and Feuer
+1997, Statistics in Medicine 16).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,9 +58,7 @@ class Draws(NamedTuple):
 
     times: Floats  # how often each was drawn
     weights: Floats  # what it counts among all over the probability by which it is drawn; 0: nothing
-    clusters: (
-        Sequence[Any] | None
-    )  # names of what answers hang together with, such as the article; None: each by itself
+    clusters: Sequence[Any] | None  # names of what answers hang together with; None: each by itself
     left_out: Floats  # probability that the draw leaves each out; 1: drawn with replacement
 
     @classmethod
@@ -77,14 +70,10 @@ class Draws(NamedTuple):
         left_out: ArrayLike | None = None,
     ) -> Draws:
         """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
-        with replacement.
-
-        An answer of weight 0 adds nothing to a mean. It keeps its place beside the answer of another run to the same
-        question, so that both runs have the same draws.
+        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's.
 
         Raises:
-            ValueError: lengths differ, an answer was not drawn, a weight is negative, or all are 0, or a probability is
-                none.
+            ValueError: lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none.
         """
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
@@ -105,37 +94,16 @@ class Draws(NamedTuple):
         return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
 
 
-class Marked(Protocol):
-    """What a comparison asks of a figure by marks."""
-
-    @property
-    def figure(self) -> Figure: ...
-    @property
-    def residuals(self) -> Floats: ...
-    def bounds(self, level: float = ...) -> tuple[float, float]: ...
-
-
-class Units(NamedTuple):
-    """The units of two-part bounds (:func:`custom_metrics.statistics.intervals.two_part_bounds`)."""
-
-    parts: Floats  # (units,) of the scale that is marked
-    weights: Floats  # (units,)
-    more: float  # how many more units a unit stands for, as the run is small
-    values: Floats  # (units,) the place on the scale, less what the reading takes off
-
-
 class MarkedMean(NamedTuple):
     """A mean of all answers by marks of some of them."""
 
     figure: Figure  # n: how many draws count
     slope: float  # lambda, the part of the reading's difference that is taken off; 0: the reading is not used
     alone: Figure  # by the marks alone
-    residuals: NDArray[
-        np.float64
-    ]  # (answers,) by how much one draw of each differs from the mean; 0 of one of weight 0; of questions (2, answers)
+    residuals: Floats  # ([2,] answers) by how much one draw of each differs from the mean; two rows where of questions
     freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
     scale: tuple[float, float]
-    units: Units | None = None  # None: the spread that was seen tells all
+    units: tuple[Floats, Floats, float, Floats] | None = None  # of two-part bounds; None: the spread seen tells all
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
@@ -143,8 +111,7 @@ class MarkedMean(NamedTuple):
         value, _, _, error, number = self.figure
         low, high = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
         if self.units is not None and not math.isnan(low) and not math.isinf(self.freedom):
-            parts, weights, more, values = self.units
-            at_most, at_least = two_part_bounds(parts, weights, level, more, values)
+            at_most, at_least = two_part_bounds(*self.units, level)
             low, high = min(low, max(0.0, float(at_most))), max(high, float(at_least))
         return lowest + low * width, lowest + high * width
 
@@ -171,15 +138,13 @@ def marked_mean(
         expected: (answers,) f, the same by the detector.
         of_all: F, the mean of f over all answers of the run, weighted as the draws are.
         scale: the least and the greatest value there can be.
-        of_questions: whether the bounds are for questions like these, which a difference is about, not for the answers of
-            this run. The value is the same.
+        of_questions: whether the bounds are for questions like these, which a difference is about. The value is the same.
 
     Returns:
         The mean with 95 % bounds by Student's t on the logit of its place on the scale. At the ends of the scale, and where
         all draws say the same, they are by t alone, and no narrower than those of a share without a hit (Clopper and
-        Pearson 1934). The standard error is the one for small samples, HC3 (MacKinnon and White 1985). Where all answers
-        were drawn it is 0, and both bounds are the value. There are no bounds below five of several draws; without a draw
-        all is ``nan``.
+        Pearson 1934). The standard error is HC3 (MacKinnon and White 1985); where all answers were drawn it is 0, and both
+        bounds are the value. There are no bounds below five of several draws; without a draw all is ``nan``.
 
     Raises:
         ValueError: not one value for each drawn answer, or one outside the scale.
@@ -210,20 +175,18 @@ def marked_mean(
     return mean._replace(slope=slope, alone=alone.figure)
 
 
-def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference:
+def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean | MarkedShare]) -> PairedDifference:
     """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
 
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
     Leaving it out of both would be biased: models abstain where others make things up.
 
     Args:
-        strata: draws and means, which are ``of_questions``: that two runs differ on the questions that were asked, all of
-            which may be marked, does not say that they differ.
+        strata: draws and means, which are ``of_questions``.
 
     Returns:
-        The mean over the strata, with 95 % bounds by MOVER from those of each mean. p is the level at which such bounds
-        touch 0: it is under 5 % exactly where 0 is outside the 95 % bounds. Both are ``nan`` where a mean has no bounds.
-        ``n`` is the number of draws.
+        The mean over the strata, with 95 % bounds by MOVER; p is the level at which such bounds touch 0. Both are ``nan``
+        where a mean has no bounds. ``n`` is the number of draws.
 
     Raises:
         ValueError: means of a stratum are not of its draws.
@@ -248,11 +211,9 @@ def marked_difference(*strata: tuple[Draws, Marked, Marked]) -> PairedDifference
 
     below, above = map(float, reaches(SIGNIFICANCE))
     number = sum(int(draws.times.sum()) for draws, *_ in strata)
-    p = level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
     low, high = difference - below, difference + above
-    return PairedDifference(
-        of_first, of_second, difference, low, high, math.nan if math.isnan(low) else p, number, METHOD
-    )
+    p = math.nan if math.isnan(low) else level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
+    return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
 
 
 def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
@@ -264,8 +225,7 @@ def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
 def _products(draws: Draws, first: Floats, second: Floats) -> float:
     """The sum of the products of residuals, which a variance or covariance is in proportion to.
 
-    Draws of one answer are independent. Different answers of one cluster are not: their products count, in a variance only
-    where they make it larger.
+    Draws of one answer are independent. Answers of one cluster are not; in a variance they count where they make it larger.
     """
     sums = draws.times * first
     products = float(np.vdot(sums, second))
@@ -292,10 +252,9 @@ def _mean(
 ) -> MarkedMean:
     """The weighted mean of values, shifted. The `leverage` of each draw is that of a slope that was learned from them.
 
-    With the values `of_run` the bounds are for questions like these. Then it counts, too, by how much a run's mean varies
-    with its questions, which no reading takes out: the sum of the squares of their part of the run, over the probability of
-    being drawn. Each is as far as the mean moves without that answer (jackknife: Särndal, Swensson and Wretman 1992,
-    section 11.5), as few answers may hold most words. Of draws with replacement nothing is added.
+    With the values `of_run` it counts, too, by how much a run's mean varies with its questions, which no reading takes out:
+    the sum of the squares of their part of the run, over the probability of being drawn. Each is as far as the mean moves
+    without that answer (jackknife: Särndal, Swensson and Wretman 1992, section 11.5), as few answers may hold most words.
     """
     number = int(draws.times.sum())
     units = _units(draws, np.column_stack([marked, values + shift]), scale, of_run is not None)
@@ -317,8 +276,10 @@ def _mean(
     return plain._replace(figure=figure, alone=figure)
 
 
-def _units(draws: Draws, columns: Floats, scale: tuple[float, float], of_questions: bool) -> Units:
-    """The units of a mean: its answers, or their clusters. `columns` are (answers, 2), what was marked and the value.
+def _units(
+    draws: Draws, columns: Floats, scale: tuple[float, float], of_questions: bool
+) -> tuple[Floats, Floats, float, Floats]:
+    """The units of a mean's two-part bounds: answers, or clusters. `columns` are (answers, 2), marked part and value.
 
     All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had
     been drawn with replacement as -log(L) is more than 1 - L.
@@ -331,7 +292,7 @@ def _units(draws: Draws, columns: Floats, scale: tuple[float, float], of_questio
     left = 1.0 if of_questions else float(np.average(draws.left_out, weights=weights))
     more = -math.log(left) / (1 - left) if 0 < left < 1 else 1.0
     parts, values = sums / np.maximum(of_units, np.finfo(float).tiny)  # a weight can be next to nothing
-    return Units(parts, of_units, more * repeats, values)
+    return parts, of_units, more * repeats, values
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
@@ -342,23 +303,20 @@ def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple
     return Figure(value, low, high, error, number)
 
 
-def _bounds(
-    place: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE
-) -> tuple[float, float]:
-    """The bounds of a mean on a scale of 0 to 1. Their form is that of the 95 % bounds at all levels, so that bounds of a
-    smaller level hold those of a larger one."""
+def _bounds(mean: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE) -> tuple[float, float]:
+    """The bounds of a mean on a scale of 0 to 1; those of a smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
     if math.isnan(error) or math.isinf(freedom):
-        return place + error, place + error
+        return mean + error, mean + error
     reach = _t(freedom, SIGNIFICANCE) * error
-    slope = place * (1 - place)
+    slope = mean * (1 - mean)
     if reach > 1e-9 and reach < _FAR * slope:
         half = _t(freedom, level) * error / slope
-        low, high = map(float, expit(logit(place) + np.array([-half, half])))
+        low, high = map(float, expit(logit(mean) + np.array([-half, half])))
         return low, high
     reach = max(_t(freedom, level) * error, 1 - (level / 2) ** (1 / number))
-    return max(0.0, place - reach), min(1.0, place + reach)
+    return max(0.0, mean - reach), min(1.0, mean + reach)
 
 
 def _standard_error(draws: Draws, residuals: Floats, learned: bool) -> tuple[float, float]:

@@ -50,16 +50,14 @@ def adjusted(columns: Sequence[Mapping[tuple[Model, Model], float]]) -> list[dic
 
 
 def better(difference: float, p: float, higher_is_better: bool | None) -> bool | None:
-    """Whether the first of two models is better than the second, by their paired difference and corrected p. ``None``
-    where that is not shown, or neither direction is better."""
+    """Whether the first model is better, by the difference and corrected p; ``None`` where neither is shown to be."""
     if higher_is_better is None or not p < SIGNIFICANCE:
         return None
     return (difference > 0) == higher_is_better
 
 
 def ranks(competing: Collection[Model], won: Collection[tuple[Model, Model]]) -> dict[Model, int]:
-    """Rank of each model that competes: one more than the number of those that are significantly better. `won` holds the
-    pairs of a better and a worse model (:func:`better`)."""
+    """Rank of each model: one more than the number of significantly better ones. `won` are pairs of better and worse."""
     return {model: 1 + sum((other, model) in won for other in competing) for model in competing}
 
 

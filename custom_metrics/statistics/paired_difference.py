@@ -1,38 +1,30 @@
 """The difference of two models that answered the same documents: of two means, and of two shares.
 
 *Means* are compared by a studentised paired bootstrap. Documents are drawn with replacement, and both models' values go
-with them. Each resample gives a *pivot*: its mean difference minus that of all documents, over its own standard error.
-The bounds are as many standard errors on either side as 95 % of the pivots reach (symmetric bootstrap-t: Hall 1988, "On
-symmetric bootstrap confidence intervals"; Davison and Hinkley 1997, section 5.2). With 100 documents, many of which
-have the value 0, or with long tails, its level stays at 5 %; that of the percentile bootstrap and the equal-tailed
-bootstrap-t does not.
+with them. Each resample gives a *pivot*: its mean difference minus that of all documents, over its own standard error. The
+bounds are as many standard errors on either side as 95 % of the pivots reach (symmetric bootstrap-t: Hall 1988, "On
+symmetric bootstrap confidence intervals"; Davison and Hinkley 1997, section 5.2). With 100 documents, many of which have
+the value 0, or with long tails, its level stays at 5 %; that of the percentile bootstrap and the equal-tailed bootstrap-t
+does not. Holm's correction needs p values below 0.005, which 1,999 resamples cannot resolve: these are from the tail of
+Student's t, scaled to go through the tenth-largest pivot. A mean over languages has languages as strata: documents are
+drawn within each, and each language counts the same.
 
-Bounds and p come from the same pivots: p is under 0.05 exactly where 0 lies outside of the bounds. Holm's correction
-needs p values below 0.005, which 1,999 resamples cannot resolve: these are from the tail of Student's t, scaled to go
-through the tenth-largest pivot.
+*Power*: a difference is shown if its two-sided p is under 5 %. For a chance of 80 % of that, it must be z_0.975 + z_0.80 =
+2.80 standard errors. So n = 2.80^2 s^2 / difference^2 documents, or clusters of dependent ones, with a paired variance s^2
+show it (normal approximation: Chow, Shao and Wang 2008, "Sample Size Calculations in Clinical Research", section 3.2.2; of
+evaluations of language models Miller 2024, "Adding Error Bars to Evals", section 5). Of two shares, s^2 is at least the
+difference d, as a share d of the documents is discordant (Connor 1987, "Sample size for testing differences in proportions
+for the paired-sample design"); so there are at least 7.85 of them. Corrected by Holm, a difference must be larger.
 
-The mean over languages has languages as strata: documents are drawn within each, and each language counts the same.
+*Shares*, and means of shares. Of n documents, b are in the first model's share alone and c in the second's alone
+(*discordant*); the difference is (b - c)/n. Its bounds are Tango's asymptotic score interval (Tango 1998, "Equivalence test
+and confidence interval for the difference in proportions for the paired-sample design"). Those of a mean over *strata*,
+such as languages or the two rates of a balanced error, recover the variance of each stratum from its Tango interval (MOVER:
+Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach"). *p* is the level at
+which the interval touches 0; of one stratum that is McNemar's test without continuity correction (McNemar 1947), and the
+exact p stands beside. A test that assumes no difference in each stratum has no power where rates are traded.
 
-A difference is *shown* if its two-sided p is under 5 %; the power is the chance of that. For a power of 80 %, a
-difference must be z_0.975 + z_0.80 = 2.80 standard errors. So n = 2.80^2 s^2 / difference^2 documents, or clusters of
-dependent ones, with a paired variance s^2 show it (normal approximation: Chow, Shao and Wang 2008, "Sample Size
-Calculations in Clinical Research", section 3.2.2; of evaluations of language models Miller 2024, "Adding Error Bars to
-Evals", section 5). Of two shares, s^2 is at least the difference d, as a share d of the documents is discordant (Connor
-1987, "Sample size for testing differences in proportions for the paired-sample design"); so there are at least 7.85 of
-them. All this is for one comparison. Corrected by Holm for others, a difference must be larger.
-
-*Shares*, and means of shares, are compared by Tango's interval, MOVER, and their p. Of n documents, b are in the first
-model's share alone and c in the second's alone (*discordant*). The difference of the shares is (b - c)/n.
-
-- *Bounds* of one share are Tango's asymptotic score interval (Tango 1998, "Equivalence test and confidence interval for
-the difference in proportions for the paired-sample design"). - A mean of shares, such as one over languages or over the
-two rates of a balanced error, has *strata*. Its bounds recover the variance of each stratum from its Tango interval
-(MOVER: Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach"). - *p* is
-the level at which the interval touches 0, so that p is under 0.05 exactly where the 95 % bounds leave 0 out. Of one
-stratum that is McNemar's test without continuity correction (McNemar 1947). The exact p stands beside.
-
-A test that assumes no difference in each stratum has no power where rates are traded, as their differences have opposite
-signs. ``make check-statistics`` simulates how often the interval and p are right.
+Everywhere p is under 0.05 exactly where 0 lies outside of the bounds. ``make check-statistics`` simulates both.
 """
 
 from __future__ import annotations
@@ -68,9 +60,7 @@ SAME_EVERYWHERE = "sign test, as all differences are the same"
 NONE_DIFFERS = "all values are the same"
 
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
-_REACH = (
-    Z95 + 0.8416212335729143
-)  # standard errors of 80 % power: the second is the 80th percentile of the standard normal
+_REACH = Z95 + 0.8416212335729143  # standard errors of 80 % power; the latter is the normal's 80th percentile
 NEGLIGIBLE = 1e-12  # what is below this share of the whole is rounding
 FEW = 50.0
 """Degrees of freedom below which bounds are at least those of Student's t, where rows are unequal."""
@@ -135,11 +125,8 @@ def mean_differences(
 
 
 class Pivots(NamedTuple):
-    """Mean differences of pairs of models, and how they vary between resamples, each (pairs,) or (pairs, iterations).
-
-    A resample's pivot is its difference minus the observed one, over its own standard error. It is infinite where the
-    resample holds nothing but equal differences that are not the observed mean.
-    """
+    """Mean differences of pairs of models, and how they vary between resamples, each (pairs,) or (pairs, iterations). A
+    pivot is infinite where the resample holds nothing but equal differences that are not the observed mean."""
 
     differences: Floats  # means over strata of the mean differences
     errors: Floats  # their standard errors
@@ -154,14 +141,12 @@ class Pivots(NamedTuple):
 def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, scale: Any = 0.0) -> Pivots:
     """The pivots of (rows, pairs) differences of each stratum.
 
-    `scale` is the size of the numbers that they are differences of, (pairs,): what is negligible beside it is rounding.
-    Several strata of which some have fewer than :data:`FEWEST` rows: the variance of a row of these is the pooled one of
-    all strata, and they are drawn from the residuals of all.
+    `scale` is the size of the numbers that they are differences of, (pairs,): what is negligible beside it is rounding. Of
+    several strata of which some have fewer than :data:`FEWEST` rows, a row of these has the pooled variance and residuals.
     """
     number, rows, freedom = strata[0].shape[1], sum(map(len, strata)), sum(map(len, strata)) - len(strata)
-    rounding = NEGLIGIBLE * np.max(
-        [np.abs(values).max(axis=0) for values in strata] + [np.zeros(number) + scale], axis=0
-    )
+    sizes = [np.abs(values).max(axis=0) for values in strata]
+    rounding = NEGLIGIBLE * np.max([*sizes, np.zeros(number) + scale], axis=0)
     means = [np.where(np.abs(of := values.sum(axis=0) / len(values)) > rounding, of, 0.0) for values in strata]
     residuals = [values - of for values, of in zip(strata, means, strict=True)]
     residuals = [np.ascontiguousarray(np.where(np.abs(of) > rounding, of, 0.0).T) for of in residuals]
@@ -193,9 +178,8 @@ def pivots_of(strata: Sequence[Floats], iterations: int = ITERATIONS, scale: Any
                 around /= max(size * (size - 1), 1)
                 variances[:, block] += around
     if any(small):
-        parts = sum(1 / len(values) for values, is_small in zip(strata, small, strict=True) if is_small) / max(
-            freedom, 1
-        )
+        parts = sum(1 / len(values) for values, is_small in zip(strata, small, strict=True) if is_small)
+        parts /= max(freedom, 1)
         variance += parts * pooled
         variances += parts * all_squares
     np.square(shifts, out=shifts)
@@ -234,17 +218,13 @@ def bounds_and_p(pivots: Pivots, unequal: Any = ()) -> tuple[Floats, Floats, Flo
 
     All are ``nan`` of fewer than :data:`FEWEST` rows (of strata: of fewer than four degrees of freedom). Where all
     differences are c, they are those of nothing else seen: a share u of the documents, Clopper and Pearson's upper bound,
-    may differ by up to -c, so that the mean is within 2uc of c. p is then that of the sign test. Where all are 0 there are
-    no bounds, and p is 1.
-
-    `unequal` are degrees of freedom of unequal rows, (pairs,): the bounds are at least those of Student's t.
+    may differ by up to -c, so that the mean is within 2uc of c; p is then that of the sign test. Where all are 0 there are
+    no bounds, and p is 1. With `unequal` degrees of freedom, (pairs,), they are at least Student's.
     """
     from scipy import special
 
     iterations = pivots.squares.shape[1]
-    outside = max(
-        0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2
-    )  # beyond the bounds; with one more p is SIGNIFICANCE
+    outside = max(0, math.ceil(SIGNIFICANCE * (iterations + 1)) - 2)  # with one more p is SIGNIFICANCE
     places = [iterations - min(TAIL, iterations), iterations - 1 - outside]  # from the smallest
     ordered = np.partition(pivots.squares, sorted(set(places)))
     anchor, limit = (ordered[:, place] for place in places)
@@ -283,9 +263,8 @@ def bounds_and_p(pivots: Pivots, unequal: Any = ()) -> tuple[Floats, Floats, Flo
 def figure_bounds(values: Floats, form: Form, freedom: Any = math.inf) -> tuple[Floats, Floats]:
     """95 % bounds of the means of (rows, figures) numbers, by the same bootstrap; ``nan`` of fewer than :data:`FEWEST`.
 
-    Those of numbers that are ``"positive"`` or 0 are on a logarithmic scale, on which the upper one is a share of 2/rows
-    further out: small samples of long tails lack the tail. Those of a ``"rate"`` are on both scales, the plain and the
-    logistic one: the wider ones, between 0 and 1. ``make check-statistics`` simulates how often they hold.
+    Those of numbers that are ``"positive"`` or 0 are on a logarithmic scale, the upper one a share of 2/rows further out:
+    small samples of long tails lack the tail. Those of a ``"rate"`` are the wider ones of the plain and the logistic scale.
     """
     rows, number = values.shape
     pivots = pivots_of([np.sort(values, axis=0)])  # the order of rows changes nothing
@@ -324,11 +303,8 @@ def extrapolated_p(number: Any, anchor: Floats, statistic: Floats, freedom: floa
 
 def draws(rows: int, stratum: int = 0, iterations: int = ITERATIONS) -> Iterator[Floats]:
     """How often each row is in each resample, block by block: (resamples, rows). A resample draws as many rows with
-    replacement.
-
-    The draws depend on the arguments alone, and those of different strata are independent. The rows of all models must be
-    in the same order, which should not depend on that of the runs.
-    """
+    replacement. The draws depend on the arguments alone, and those of different strata are independent. The rows of all
+    models must be in the same order, which should not depend on that of the runs."""
     if rows * iterations <= _BLOCK:
         yield _cached_counts(rows, stratum, iterations).astype(float)
         return
@@ -351,11 +327,8 @@ def _counts(rng: np.random.Generator, rows: int, resamples: int, drawn: int = 0)
 
 
 def detectable_difference(standard_error: float, documents: int = 0) -> float:
-    """The smallest difference that a comparison with this standard error shows with a power of 80 %.
-
-    `documents` is the number of documents of two shares, which differ by at least 7.85 of them; 0 for other figures.
-    ``nan`` where there is no variance, or a share would have to differ by more than 1.
-    """
+    """The smallest difference that a comparison with this standard error shows with a power of 80 %. `documents` is their
+    number for two shares, which differ by at least 7.85 of them; 0 for other figures. ``nan`` without variance."""
     if not standard_error > 0:
         return math.nan
     difference = max(_REACH * standard_error, _REACH**2 / documents if documents else 0.0)
@@ -363,11 +336,8 @@ def detectable_difference(standard_error: float, documents: int = 0) -> float:
 
 
 def rows_needed(difference: float, variance: float, shares: bool = False) -> int:
-    """The number of documents, or of clusters, that show a difference with a power of 80 %.
-
-    `variance` is that of the paired difference of one document or cluster; for two `shares` of documents it is at least the
-    difference. ValueError unless both are larger than 0.
-    """
+    """The number of documents, or of clusters, that show a difference with a power of 80 %. `variance` is that of the
+    paired difference of one of them; for two `shares` it is at least the difference. Both are above 0, else ValueError."""
     if not (difference > 0 and variance > 0):
         raise ValueError(f"difference and variance must be larger than 0, got {difference:g} and {variance:g}")
     return math.ceil(_REACH**2 * (max(variance, difference) if shares else variance) / difference**2 - 1e-9)

@@ -5,18 +5,16 @@ recall. These are drawn on the logit and the log scale from a t distribution. It
 clusters of answers (Efron and Stein 1981, "The jackknife estimate of variance": it errs on the side of too much). Its
 degrees of freedom are one less than the clusters; for the ratio, one less than their effective number, as a few clusters
 may hold most of the words (Kish 1965, "Survey sampling"; Carter, Schnepel and Steigerwald 2017, "Asymptotic behavior of a
-t-test robust to cluster heterogeneity"). Such intervals are those for proportions in small cluster samples (Dean and Pagano
-2015, "Evaluating confidence interval methods for binomial proportions in clustered surveys"). Half a word is added to each
-count, and no variance is below that of as many independent words: a detector that found all of four hallucinated words, or
-one of four in a single answer, is not certain. ``tests/test_small_calibrations.py`` simulates how often the bounds hold.
+t-test robust to cluster heterogeneity"; see Dean and Pagano 2015, "Evaluating confidence interval methods for binomial
+proportions in clustered surveys"). Half a word is added to each count, and no variance is below that of as many independent
+words: a detector that found all of four hallucinated words is not certain.
 
 *Not annotated* (:func:`expected_errors`): true and false positive rates differ between languages and between answering
 models. Each annotated *cell*, the answers of one model in one language, is a draw from a distribution; a new cell is
 another draw. Its rates are predicted on the logit scale from the mean of the cells and two spreads beyond chance, of
 languages and of models within them, all estimated by moments (DerSimonian and Laird 1986; for several outcomes Jackson,
-White and Riley 2013). The prediction is a t distribution, as in the prediction interval of a random-effects meta-analysis
-(Higgins, Thompson and Spiegelhalter 2009, section 4), with the degrees of freedom of a sum of two estimated variances
-(Satterthwaite 1946).
+White and Riley 2013). The prediction is a t distribution (Higgins, Thompson and Spiegelhalter 2009, section 4), with the
+degrees of freedom of a sum of two estimated variances (Satterthwaite 1946).
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ def measured_errors(
 ) -> Errors:
     """Measure a detector's errors on annotated answers in a language.
 
-    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are the draws for a single
-    cluster, as the spread of clusters is unknown.
+    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws for one cluster.
 
     Args:
         documents: (documents, 4): true and false positives, false and true negatives of each, in words.
@@ -91,9 +88,8 @@ def measured_errors(
     effective = [sizes.sum() ** 2 / np.square(sizes).sum() if sizes.any() else 0.0 for sizes in (tp + fn, tp + fp)]
     rng = np.random.default_rng(seed)
     normal = rng.standard_normal((iterations, 3)) @ _root(covariance).T
-    of_rates, of_ratio = (
-        rng.chisquare(freedom, iterations) / freedom for freedom in (number - 1, max(1.0, min(effective) - 1))
-    )
+    freedoms = number - 1, max(1.0, min(effective) - 1)
+    of_rates, of_ratio = (rng.chisquare(freedom, iterations) / freedom for freedom in freedoms)
     return Errors(*rates, _rates(middle + normal / np.sqrt(np.stack([of_rates, of_rates, of_ratio], axis=-1))))
 
 
@@ -111,9 +107,7 @@ def expected_errors(
     scales = [_scales(np.array([cell.sum(axis=0) for cell in models])) for models in cells]
     # (3, 3) covariances of each cell's scales that are due to which answers it holds
     chances = [
-        np.array(
-            [np.cov(_scales(resampled_sums(cell, _INNER, seed)), rowvar=False) * (len(cell) > 1) for cell in models]
-        )
+        np.array([np.cov(_scales(resampled_sums(of, _INNER, seed)), rowvar=False) * (len(of) > 1) for of in models])
         for models in cells
     ]
     rng = np.random.default_rng(seed)

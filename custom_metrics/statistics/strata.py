@@ -43,10 +43,8 @@ def has_shared(clusters: Sequence[Sequence[Any]]) -> bool:
 
 
 def across_strata(strata: Sequence[Floats], clusters: Sequence[Sequence[Any]]) -> Floats:
-    """(clusters, columns) values of strata that have clusters in common, as those of one stratum.
-
-    A row is the mean over strata of their means, plus what its cluster adds to it everywhere. The mean of the rows is that
-    of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
+    """(clusters, columns) values of strata that have clusters in common, as those of one stratum: the mean of the rows is
+    that of the strata's means, and their variance that of a sum over clusters, whatever the strata have in common.
 
     Args:
         strata: of each (rows, columns) values.
@@ -76,11 +74,10 @@ def mean_of_shares(
 
     Wilson's interval takes the number of documents that would give the mean's variance in a simple sample (Korn and
     Graubard 1998, Survey Methodology 24; Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3). For that
-    number each stratum's share is taken to be (k + 1)/(n + 2): k of n, and a hit and a miss more. Else a stratum without a
-    hit, or with hits alone, would not vary at all. Where a stratum has fewer than 100 documents, the interval is Clopper
-    and Pearson's, and the number of documents falls with the squared ratio of the normal and Student's t (Satterthwaite's
-    degrees of freedom), as Korn and Graubard have it; or that of MOVER, where it is wider. ``make check-statistics``
-    simulates how often the bounds hold.
+    number each stratum's share is taken to be (k + 1)/(n + 2), or a stratum without a hit, or with hits alone, would not
+    vary at all. Where a stratum has fewer than 100 documents, the interval is Clopper and Pearson's, and the number falls
+    with the squared ratio of the normal and Student's t (Satterthwaite's degrees of freedom), as Korn and Graubard have it;
+    or that of MOVER, where it is wider.
 
     Args:
         figures: of the strata: a share, and ``n`` documents in its denominator; or a mean of shares itself, which counts by
@@ -90,14 +87,11 @@ def mean_of_shares(
         weights: what each figure counts; default each the same.
 
     Returns:
-        A figure whose ``n`` is the sum of theirs. Its standard error takes the variance of a share without bias as
-        p(1 - p)/(n - 1). Undefined where no stratum is defined. Without bounds where a stratum has no ``n``.
+        A figure whose ``n`` is the sum of theirs. Its standard error takes the variance of a share as p(1 - p)/(n - 1).
+        Undefined where no stratum is defined. Without bounds where a stratum has no ``n``.
     """
-    counted = [
-        (figure, 1.0 if weights is None else weights[place])
-        for place, figure in enumerate(figures)
-        if not math.isnan(figure.value)
-    ]
+    of_figures = [1.0] * len(figures) if weights is None else weights
+    counted = [pair for pair in zip(figures, of_figures, strict=True) if not math.isnan(pair[0].value)]
     defined = [figure for figure, _ in counted]
     if len(defined) <= 1 or not all(figure.n for figure in defined):
         return mean_of_strata(defined, error)
@@ -118,12 +112,8 @@ def mean_of_shares(
     documents = centre * (1 - centre) / math.fsum(variances)
     of_small = min(stratum.n for stratum in strata) < SMALL_STRATUM
     if math.isnan(error):
-        error = math.sqrt(
-            math.fsum(
-                weight**2 * (share * (1 - share) / (n - 1) if n > 1 else mean * (1 - mean))
-                for share, n, weight in strata
-            )
-        )
+        of_strata = (share * (1 - share) / (n - 1) if n > 1 else mean * (1 - mean) for share, n, _ in strata)
+        error = math.sqrt(math.fsum(of.weight**2 * of_one for of, of_one in zip(strata, of_strata, strict=True)))
         if of_small:
             squares = math.fsum(v**2 / max(n - 1, 1) for v, (_, n, _) in zip(variances, strata, strict=True))
             documents *= (Z95 / t95(math.fsum(variances) ** 2 / squares)) ** 2
@@ -144,15 +134,13 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
 
     The variance is the sum of the strata's over k squared, and the bounds are those of a normal distribution. Where a
     stratum has bounds and no standard error, as a corrected rate that is cut off at 0, the variance is recovered from the
-    bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7): the lower
-    bound is the mean less sqrt(sum((value - low)^2)) / k, the upper one the mean and sqrt(sum((high - value)^2)) / k. No
-    bound is further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
-    (:mod:`custom_metrics.statistics.figures`) limit where the rate can be; they do not measure its scatter, and do not
-    average out: their distances are summed. Means of fewer than five documents have the variance that the strata have in
-    common.
+    bounds, apart for either side (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equations 6 and 7). No bound is
+    further out than the mean of the strata's bounds. The bounds of a stratum that is not measurable
+    (:mod:`custom_metrics.statistics.figures`) limit where the rate can be and do not average out: their distances are
+    summed. Means of fewer than five documents have the variance that the strata have in common.
 
-    Arguments and the result's ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a
-    stratum has none, but for a standard error of 0: equal values of a stratum are no reason to say nothing of the others.
+    Arguments and ``n`` are as in :func:`mean_of_shares`. Bounds, or the standard error, are ``nan`` where a stratum has
+    none, but for a standard error of 0: equal values of a stratum are no reason to say nothing of the others.
     """
     defined = [figure for figure in figures if not math.isnan(figure.value)]
     if len(defined) <= 1:
@@ -175,9 +163,9 @@ def mean_of_strata(figures: Sequence[Figure], error: float = math.nan) -> Figure
 
 
 def _with_common_variance(figures: list[Figure]) -> tuple[list[Figure], float]:
-    """The figures, with a standard error and bounds for means of so few documents that they have no bounds: by the variance
-    of a document that all have in common. Where that has fewer than four degrees of freedom, the figures are the sample, if
-    there are five. Also how many standard errors away the bounds of their mean are."""
+    """The figures, with a standard error and bounds for means of so few documents that they have none: by the variance of a
+    document that all have in common; with fewer than four degrees of freedom, by that of the figures, if there are five.
+    Also how many standard errors away the bounds of their mean are."""
     small = [0 < figure.n < FEWEST and math.isnan(figure.low) for figure in figures]
     if not any(small) or not all(figure.n for figure in figures):
         return figures, Z95

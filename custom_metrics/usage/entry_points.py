@@ -43,8 +43,7 @@ def names(group: str) -> list[str]:
 
 
 def find_offer(group: str, name: str) -> Offer | None:
-    """The offer of a name; ``None`` where no package makes one. A UsageError where two do, or this package was not
-    installed since its files changed."""
+    """The offer of a name, or ``None``. UsageError where two packages make one, or ours must be installed anew."""
     offers = _offers(group, tuple(sys.path))
     offered = offers.get(name, ())
     if len(offered) > 1:

@@ -44,8 +44,7 @@ def _typed(text: str) -> Any:
 
 
 def known_instead(name: str, known: Collection[str]) -> str:
-    """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME, NAME``; or what to use
-    instead of one that is :data:`GONE`."""
+    """The end of a message about an unknown name: ``; did you mean 'NAME'? There are NAME``; or what to use instead."""
     if name in GONE:
         return f": it is gone; {GONE[name]}"
     plain = {_plain(option): option for option in known}

@@ -24,8 +24,7 @@ _UNUSUAL = re.compile(r"[^ -~]")
 
 
 def printable(text: str) -> str:
-    """A text whose control characters, marks of direction and halves of surrogate pairs are escapes. Line feeds and tabs
-    stay."""
+    """A text whose control characters, marks of direction and surrogates are escapes. Line feeds and tabs stay."""
     return text if text.isprintable() else _UNUSUAL.sub(lambda match: _escaped(match[0], "\n\t"), text)
 
 
@@ -91,8 +90,7 @@ def quote(text: str) -> str:
     """The text as quoted lines. Invisible and other non-text characters are removed, tabs become spaces.
 
     A judge's prompt holds answers from untrusted sources. Each of their lines is prefixed with ``> ``, so that none can
-    pass for a line of the prompt, and text that a tokenizer could take for a special token (the end of a turn, say) is
-    broken up. An empty text is one empty quoted line.
+    pass for a line of the prompt, and what a tokenizer could take for a special token is broken up.
     """
     lines = []
     for line in text.splitlines() or [""]:

@@ -71,8 +71,7 @@ _WORDS = re.compile(  # to the next setting, as passwords can have spaces
 
 def blank(value: Any) -> Any:
     """A setting, settings in mappings and lists, a command line, or a message, without its secrets. Text may hold settings
-    as the command line has them, JSON, headers and addresses. Booleans, small numbers and the names of environment
-    variables stay, whatever their name."""
+    as the command line has them, JSON, headers and addresses. Booleans, small numbers and names of variables stay."""
     return _blank(value, _NONE)
 
 
@@ -115,8 +114,7 @@ def _blank(value: Any, named: int) -> Any:
 
 @lru_cache(maxsize=4096)
 def _says(name: str) -> int:
-    """What the name of a setting says of its value: ``api_key`` and ``myApiKey`` name a secret, not ``api_key_file``,
-    ``max_tokens`` and ``tokenizer``."""
+    """What a name says of its value: ``api_key`` and ``myApiKey`` name a secret, not ``max_tokens``."""
     words = _BETWEEN_WORDS.sub("_", name[:200]).strip("_").lower()
     if _PLAIN_NAME.search(words):
         return _NONE

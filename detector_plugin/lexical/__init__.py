@@ -1,8 +1,7 @@
 """The detector `lexical`: flags words that the reference does not bear out, by overlap, on a CPU.
 
-It is a small learned word classifier. It compares the words of an answer with those of the reference and of the question.
-It was trained on answers that models wrote and people marked (Mu-SHROOM), on inserted errors (mFAVA), and on copies of the
-references with a word swapped.
+It is a small learned classifier that compares words of answer, reference and question, trained on answers that models wrote
+and people marked (Mu-SHROOM), on inserted errors (mFAVA), and on copies of the references with a word swapped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
 from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import Languages, Texts, check_lengths
+from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -47,13 +46,10 @@ _EMPTY = 8.0  # power of a word's probability to be fine: errors come with other
 
 
 class LexicalDetector:
-    """Flags the words of an answer that its reference does not bear out.
-
-    It measures overlap with the reference (words, stems, beginnings, endings, character n-grams, numbers, where in the
-    reference they stand) and with the question, whose words are hardly ever wrong in an answer. It knows no meaning:
-    the README of mFAVA says what it finds and what it misses. Languages that it was not trained on are scored with
-    what was learned from others. Its version is that of the main weights' bytes, with options that change what is found.
-    """
+    """Flags the words of an answer that its reference does not bear out, by overlap with the reference (words, stems,
+    beginnings, endings, character n-grams, numbers, where in the reference they stand) and with the question, whose words
+    are hardly ever wrong in an answer. It knows no meaning: the README of mFAVA says what it finds and what it misses.
+    Other languages are scored with what was learned. Its version is that of the main weights and options."""
 
     name = "lexical"
     licence = "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
@@ -70,8 +66,8 @@ class LexicalDetector:
         Args:
             threshold: probability above which a word is flagged; default: as chosen in training. Not for ``spans="iou"``.
             held_out: score each answer with weights that were trained without any document of its language, and without
-                real answers about the same pages, where there are such; for measuring the detector on mFAVA and Mu-SHROOM,
-                which the full weights have seen.
+                real answers about the same pages, for measuring the detector on mFAVA and Mu-SHROOM, which the full weights
+                have seen.
             weights: folder of other weights than those that ship, or one file of them.
             spans: ``"words"``: every word above the threshold, whole, words next to each other as one span: for rates.
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
@@ -97,9 +93,7 @@ class LexicalDetector:
         """Load the detector. That costs next to nothing, and also finds weights that cannot be read."""
         cls(**options)
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :meth:`detector_plugin.Detector.detect`. Spans have probabilities, and are chosen by the option `spans`.
         Languages decide how words are cut and, with `held_out`, by which weights an answer is read.
         """
@@ -126,11 +120,9 @@ class LexicalDetector:
     def probabilities(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> list[NDArray[np.float64]]:
-        """(words,) for each answer: the probability that each of its words is hallucinated.
-
-        All are 1 where the reference holds less than `FLOOR` of the answer's words (rare words weigh more). All are 0 where
-        it holds less than `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`).
-        """
+        """(words,) for each answer: the probability that each of its words is hallucinated. All are 1 where the reference
+        holds less than `FLOOR` of the answer's words (rare words weigh more). All are 0 where it holds less than
+        `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`)."""
         check_lengths(references, answers, languages, questions)
         by_answer: list[NDArray[np.float64]] = []
         pending: list[NDArray[np.float32]] = []
@@ -176,8 +168,7 @@ def _load(path: Path) -> Forest:
 
 
 def strip_punctuation(answer: str, places: list[tuple[int, int]]) -> NDArray[np.intp]:
-    """(words, 2): first and end character of each word, without quotes and punctuation around it. A word of nothing else
-    keeps them."""
+    """(words, 2): first and end character of each word, without punctuation around it, unless it is nothing else."""
     edges = np.zeros((len(places), 2), np.intp)
     for number, (start, end) in enumerate(places):
         inside = [at for at in range(start, end) if answer[at].isalnum()]
@@ -188,10 +179,9 @@ def strip_punctuation(answer: str, places: list[tuple[int, int]]) -> NDArray[np.
 def maximise_iou(probabilities: NDArray[np.float64], lengths: NDArray[np.float64], spread: float) -> NDArray[np.bool_]:
     """(words,) which words to mark: the most probable ones, as many as make the expected intersection over union largest.
 
-    Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`. Given the
-    deviate they are independent. The expected overlap of a set is approximated by expected intersection over expected
-    union. The overlap of the empty set is 1 if nothing is hallucinated, else 0, so its expectation is the probability of
-    the former. `probabilities` and `lengths` (in characters) are (words,).
+    Words of one answer err together: their log odds share a normal deviate of standard deviation `spread`, given which they
+    are independent. The expected overlap of a set is approximated by expected intersection over expected union; that of the
+    empty set is the probability that nothing is hallucinated. `probabilities` and `lengths` (in characters) are (words,).
     """
     if not len(probabilities):
         return np.zeros(0, np.bool_)

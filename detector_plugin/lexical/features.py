@@ -133,9 +133,8 @@ def answer_features(reference: str, answer: str, language: str | None, question:
     first = starts[sentence_of]
     document_means = sums[-1] / n
     by_sentence = window_mean(sums[:, _columns(_IN_SENTENCE)], starts, starts + lengths)
-    around = window_mean(
-        sums[:, _columns(_AROUND)], np.maximum(at - 6, first), np.minimum(at + 7, first + lengths[sentence_of])
-    )
+    last = first + lengths[sentence_of]
+    around = window_mean(sums[:, _columns(_AROUND)], np.maximum(at - 6, first), np.minimum(at + 7, last))
     first_of_clause = layout.clause_starts
     by_clause = window_mean(sums[:, _columns(_IN_CLAUSE)], first_of_clause, first_of_clause + layout.clause_words)
     sentence_weights = np.add.reduceat(weight, starts)
@@ -247,7 +246,8 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     near2, near6, best, support, best_window = _window_shares(stems, weight, sentence_of_token, index)
     query = _look_up_question(question, index)
     asked = np.array([float(name in query.weights) for name in distinct_stems])[inverse]
-    to_point = np.array([query.best_share_with(name, index) for name in distinct_stems])[inverse]
+    of_stems = (query.by_window[index.windows_of(name)].max(initial=0.0) for name in distinct_stems)
+    to_point = np.array([float(share) if query.total else 0.0 for share in of_stems])[inverse]
     item_number = layout.item_numbers[word_of]
     exact, in_reference, prefix = (np.where(item_number, 1.0, values) for values in (exact, in_reference, prefix))
     per_token = np.column_stack(
@@ -266,9 +266,8 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     sums = cumulative_sums(np.column_stack([_within_grams(hit, n, len(characters)) for n, hit in hits]))
     ends = np.cumsum([len(token) + 1 for token in tokens])  # of the token, its leading space included
     from_character = np.concatenate([[0], ends])[token_starts] + 1
-    grams = window_mean(
-        sums, from_character, np.minimum(np.maximum(ends[token_starts + counts - 1], from_character + 1), len(sums) - 1)
-    )
+    to_character = np.maximum(ends[token_starts + counts - 1], from_character + 1)
+    grams = window_mean(sums, from_character, np.minimum(to_character, len(sums) - 1))
 
     length, digit, capital, cased = np.array([_word_shape(text) for text in layout.texts]).T
     capital[layout.sentence_starts] = 0
@@ -324,10 +323,6 @@ class _Question(NamedTuple):
     weights: dict[str, float]  # of its stems
     total: float
     by_window: Values  # (windows,) weight of its stems in each window, as a share of the largest
-
-    def best_share_with(self, name: str, index: ReferenceIndex) -> float:
-        """The largest share of the question in any window that has a stem; 0 where the stem is nowhere."""
-        return float(self.by_window[index.windows_of(name)].max(initial=0.0)) if self.total else 0.0
 
 
 def _look_up_question(question: str, index: ReferenceIndex) -> _Question:

@@ -1,5 +1,4 @@
-"""Tokens, normalised so that spellings of different writers, scripts and inflections are one; and the index of a reference,
-in which the words of an answer are looked up.
+"""Tokens, normalised over spellings, scripts and inflections; and the index of a reference, in which they are looked up.
 
 Numbers written in groups of digits ("1,234,567", "12,34,567", "1 234"), and words split at a line's end, are each as one.
 Several groups, or a decimal mark behind them, say by themselves which sign separates thousands. "1.234" has four digits in
@@ -219,9 +218,7 @@ Removed = list[tuple[int, int]]
 def written_otherwise(answer: str, reference: str) -> frozenset[str]:
     """The digits of those numbers of an answer that the reference has, but not as they are written there."""
     in_answer, in_reference = map(_writings, (answer, reference))
-    return frozenset(
-        digits for digits in in_answer if not in_answer[digits] <= in_reference.get(digits, in_answer[digits])
-    )
+    return frozenset(number for number, ways in in_answer.items() if not ways <= in_reference.get(number, ways))
 
 
 def _writings(text: str) -> dict[str, set[str]]:
@@ -240,8 +237,7 @@ def joined(
     among: Collection[str] | None = None,
 ) -> tuple[str, Removed]:
     """The text with decimal digits as 0 to 9 and without the signs within numbers and split words; and the places in the
-    text where these were, rising. A hyphen stays where the word without it is none (`is_word`), and a number that is not
-    `among` these digits."""
+    text where these were, rising. A hyphen stays where the word without it is none, and a number not `among` these."""
     text = ascii_digits(text)
     removed: Removed = []
     for match in _GROUPS.finditer(text):

@@ -19,6 +19,8 @@ from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin.detector import (
     Languages,
+    Questions,
+    Spans,
     Texts,
     UnusableDetector,
     check_choice,
@@ -38,18 +40,15 @@ class TransformersDetector:
     """A classifier of tokens or of texts of the hub or of a folder, or a PEFT adapter of one; ``config.json`` says which.
 
     A token's probability to be hallucinated is the sum over the hallucinated classes. A reference that does not fit is read
-    in overlapping windows. For each token the window counts in which it is most likely borne out: a word is borne out if
-    any part of the reference bears it out. (LettuceDetect's own code takes the least likely one.) A classifier of texts
-    (entailment, fact checks) reads each sentence of the answer in this way, and its spans are whole sentences, as MiniCheck
-    (Tang et al. 2024) reads them. Where the model or an option cannot be used, UnusableDetector says what was wrong and
-    what to do.
+    in overlapping windows; for each token the one counts in which it is most likely borne out. (LettuceDetect's own code
+    takes the least likely one.) A classifier of texts (entailment, fact checks) reads each sentence of the answer in this
+    way, and its spans are whole sentences (MiniCheck: Tang et al. 2024). UnusableDetector where that fails.
 
-    The name is that of a model of the hub, such as ``KRLabsOrg/lettucedect-v2-mmbert-base``, or a folder. README.md has a
-    table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a model that
-    ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has ``lettuce``
-    in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders that tag tokens and where the name has
-    ``minicheck`` in it, else ``pair``; a decoder that tags tokens attends in both directions in the form ``paper``, others
-    as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
+    README.md has a table of all options. ``form``, ``attention``, ``threshold`` and ``max_length`` are by default what a
+    model that ``lm-eval-grounded train`` made was trained with. Of others, the form is LettuceDetect's where the name has
+    ``lettuce`` in it (``lettucedetect-v2`` where it has ``v2``, too), ``paper`` for decoders that tag tokens and where the
+    name has ``minicheck`` in it, else ``pair``; a decoder that tags tokens attends in both directions in the form
+    ``paper``, others as they were made; the threshold is 0.5, the length what the model can read, at most 4096.
     """
 
     WITHOUT_EFFECT = frozenset({"batch_size", "batch_tokens", "device"})
@@ -131,24 +130,15 @@ class TransformersDetector:
             "max_length": given_length,
             "labels": ",".join(f"{label}={meaning}" for label, meaning in sorted((given_labels or {}).items())) or None,
         }
-        self.version: str = model.version + "".join(
-            f";{key}={value}" for key, value in changes.items() if value is not None
-        )
+        changed = (f";{key}={value}" for key, value in changes.items() if value is not None)
+        self.version: str = model.version + "".join(changed)
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
-        """See :meth:`detector_plugin.detector.Detector.detect`.
-
-        Spans are of tokens, or whole sentences: a span of tokens may begin or end within a word, which counts as
-        hallucinated all the same.
-        """
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
+        """See :meth:`detector_plugin.detector.Detector.detect`. Spans are of tokens or whole sentences."""
         spans = dict(self.detect_each(references, answers, languages, questions))
         return [spans[index] for index in range(len(answers))]
 
-    def detect_each(
-        self, references: Sequence[str], answers: Sequence[str], *more: Any
-    ) -> Iterator[tuple[int, list[Span]]]:
+    def detect_each(self, references: Texts, answers: Texts, *more: Any) -> Iterator[tuple[int, list[Span]]]:
         """The same, one answer after another in the order in which they are done, each with its number."""
         yield from ((index, []) for index, answer in enumerate(answers) if not answer.strip())
         for document in self.token_probabilities(references, answers, *more):
@@ -158,8 +148,7 @@ class TransformersDetector:
     def token_probabilities(
         self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
     ) -> Iterator[Document]:
-        """The probabilities of each answer's tokens or sentences (:meth:`Document.units`), in the order in which answers
-        are done; empty answers have none."""
+        """The probabilities of each answer's tokens or sentences, as answers are done; empty answers have none."""
         check_lengths(references, answers, languages, questions)
         with tqdm(total=len(answers), desc=self.name, unit="answer", disable=None) as bar:
             indices = [index for index, answer in enumerate(answers) if answer.strip()]
@@ -195,9 +184,7 @@ class TransformersDetector:
 
 
 def check_model(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
-    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or no such
-    option.
-    """
+    """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or option."""
     refuse_unknown(f"detector {name}", options, partial(TransformersDetector, name), UnusableDetector)
     for library_name in ("torch", "transformers"):
         if find_spec(library_name) is None:
@@ -220,9 +207,8 @@ _NAMES = {
     "contradictory": "contradictory|contradiction|contradicts|refuted|refutes",
     "unverifiable": "unverifiable|neutral|not enough info",
 }
-_MEANINGS = {name: name for name in CATEGORIES} | {
-    name: meaning for meaning, names in _NAMES.items() for name in names.split("|")
-}
+_MEANINGS = {name: name for name in CATEGORIES}
+_MEANINGS |= {name: meaning for meaning, names in _NAMES.items() for name in names.split("|")}
 _BIO = re.compile(r"^[bi] (?=.)")  # after "-" became a space
 _NUMBERS = (["label 0", "label 1"], ["0", "1"])  # what transformers calls classes without a name, and what others do
 
@@ -233,9 +219,8 @@ def class_meanings(
     model: str = "the model",
     unnamed: Sequence[str | None] = UNNAMED,
 ) -> list[str | None]:
-    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out.
-
-    UnusableDetector where a label says nothing, none says hallucinated or none says borne out.
+    """The meaning of each class: a category, ``"hallucination"``, or ``None`` for what is borne out. UnusableDetector where
+    a label says nothing, none says hallucinated or none says borne out.
 
     Args:
         names: of the classes, in their order (the values of ``id2label``).

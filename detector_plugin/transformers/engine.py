@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detector_plugin.detector import UnusableDetector
-from detector_plugin.transformers.inputs import Window
+from detector_plugin.transformers.inputs import Ints, Window
 from detector_plugin.transformers.model import ModelDescription, learned_positions, library, load_model, padding_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -38,8 +39,7 @@ class Engine:
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        """Load the model; UnusableDetector where it cannot be had. `bidirectional`: a decoder's tokens see those after
-        them."""
+        """Load the model, or UnusableDetector. `bidirectional`: a decoder's tokens see those after them."""
         self.name, self.bidirectional = model.name, bidirectional
         self.model = loaded = load_model(model, device, dtype)
         self.device = next(loaded.parameters()).device
@@ -52,21 +52,11 @@ class Engine:
     def classify(self, windows: Iterable[Window]) -> Iterator[tuple[Window, NDArray[np.float32]]]:
         """The probabilities of each class for each token of each window, or one row for each window, in the order in which
         windows are done. No more windows are taken than are sorted together: that bounds memory."""
-        for batch in self._sorted_batches(windows):
-            found = self.probabilities([window.ids for window in batch], [window.types for window in batch])
-            yield from zip(batch, found, strict=True)
-
-    def _sorted_batches(self, windows: Iterable[Window]) -> Iterator[list[Window]]:
-        """All batches; windows are sorted by length a part at a time."""
-        waiting: list[Window] = []
-        tokens = 0
-        for window in windows:
-            waiting.append(window)
-            tokens += len(window.row)
-            if len(waiting) >= _ROUND * self.batch_size or tokens >= _ROUND * self.batch_tokens:
-                yield from self.batches(waiting)
-                waiting, tokens = [], 0
-        yield from self.batches(waiting)
+        to_come = iter(windows)
+        while waiting := [*islice(to_come, _ROUND * self.batch_size)]:
+            for batch in self.batches(waiting):
+                found = self.probabilities([window.ids for window in batch], [window.types for window in batch])
+                yield from zip(batch, found, strict=True)
 
     def batches(self, waiting: Sequence[Window]) -> Iterator[list[Window]]:
         """Batches of windows of similar length, the longest first: memory runs out at once or never."""
@@ -80,19 +70,14 @@ class Engine:
         if batch:
             yield batch
 
-    def probabilities(
-        self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]
-    ) -> list[NDArray[np.float32]]:
+    def probabilities(self, ids: Sequence[Ints], types: Sequence[Ints]) -> list[NDArray[np.float32]]:
         """Probabilities of the classes for each token of each input, or one row for each input. A batch that does not
         fit into memory is read in two halves, and later batches are no larger than these."""
         try:
             logits = self._logits(ids, types)
         except Exception as error:
-            # of a GPU, or of torch's allocator of a CPU
-            out_of_memory = isinstance(error, library("torch").cuda.OutOfMemoryError) or "can't allocate memory" in str(
-                error
-            )
-            if not out_of_memory:
+            of_gpu = isinstance(error, library("torch").cuda.OutOfMemoryError)
+            if not of_gpu and "can't allocate memory" not in str(error):  # the latter of torch's allocator of a CPU
                 raise
             if len(ids) == 1:
                 raise UnusableDetector(
@@ -118,7 +103,7 @@ class Engine:
         )
         return [*self.probabilities(ids[:half], types[:half]), *self.probabilities(ids[half:], types[half:])]
 
-    def _logits(self, ids: Sequence[NDArray[np.int64]], types: Sequence[NDArray[np.int64]]) -> Any:
+    def _logits(self, ids: Sequence[Ints], types: Sequence[Ints]) -> Any:
         torch = library("torch")
         rows = {"input_ids": ids, "attention_mask": list(map(np.ones_like, ids))}
         if self.types:

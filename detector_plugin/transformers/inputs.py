@@ -18,6 +18,7 @@ from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
 Ints = NDArray[np.int64]
+Part = tuple[int, int]
 
 FORMS = {
     "lettucedetect": "LettuceDetect's prompt of question and numbered passage, paired with the answer",
@@ -45,14 +46,13 @@ class Encoded(NamedTuple):
         fixed, reference, answer = (np.flatnonzero(parts == number) for number in range(3))
         return cls(np.array(ids, np.int64), types, fixed, reference, answer, offsets.reshape(-1, 2))
 
-    def window(self, reference: tuple[int, int], answer: tuple[int, int]) -> Ints:
+    def window(self, reference: Part, answer: Part) -> Ints:
         """Places of the tokens of a window, in order, which has some of the reference's tokens and of the answer's."""
         return np.sort(np.concatenate([self.fixed, self.reference[slice(*reference)], self.answer[slice(*answer)]]))
 
 
 def prompt(form: str, question: str | None, language: str | None) -> tuple[str, str]:
-    """The prompt's text before and after the reference, in one of `FORMS`. LettuceDetect's prompts exist in eight
-    languages; the English one serves all others."""
+    """The prompt before and after the reference, in one of `FORMS`. LettuceDetect's exist in eight languages."""
     if form == "lettucedetect-v2":
         return (f"User request: {question}\n\n" if question else ""), ""
     if form != "lettucedetect":
@@ -74,8 +74,7 @@ def _prompts() -> dict[str, dict[str, str]]:
 class Encoder:
     """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
     the question, no more. In the form ``paper`` the tokenizer's separator token stands between reference and answer, or the
-    one that ends a text. UnusableDetector where there is neither.
-    """
+    one that ends a text; UnusableDetector where there is neither."""
 
     def __init__(self, tokenizer: Any, form: str, max_length: int) -> None:
         self.tokenizer = tokenizer
@@ -97,8 +96,7 @@ class Encoder:
         return self.encode_all([(reference, answer, question, language)])[0]
 
     def encode_all(self, documents: Sequence[tuple[str, str, str | None, str | None]]) -> list[Encoded]:
-        """The tokens of several documents, each a reference, an answer, a question and a language: the tokenizer has a core
-        for each."""
+        """The tokens of several documents, each a reference, an answer, a question and a language."""
         if not documents:
             return []
         # one character for one: the offsets are those of the answer as it is
@@ -129,16 +127,13 @@ class Encoder:
             self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             for texts in (references, answers)
         )
-        encoded = []
-        for first, second, offsets in zip(
-            firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True
-        ):
+        rows = []
+        tokens = zip(firsts["input_ids"], seconds["input_ids"], seconds["offset_mapping"], strict=True)
+        for first, second, offsets in tokens:
             texts = [self._before, first, self._separator, second, self._after]
             parts = np.repeat([0, 1, 0, 2, 0], [len(ids) for ids in texts])
-            encoded.append(
-                Encoded.from_parts([*chain(*texts)], np.zeros_like(parts), parts, np.array(offsets, np.int64))
-            )
-        return encoded
+            rows.append(Encoded.from_parts([*chain(*texts)], np.zeros_like(parts), parts, np.array(offsets, np.int64)))
+        return rows
 
     def _question(self, question: str | None) -> str | None:
         question = SURROGATE.sub("\ufffd", (question or "").strip())
@@ -166,14 +161,10 @@ def room_for(encoded: Encoded, max_length: int) -> int:
     return room
 
 
-def window_bounds(
-    reference: int, answer: int, room: int
-) -> tuple[list[tuple[int, int]], list[tuple[tuple[int, int], tuple[int, int]]]]:
+def window_bounds(reference: int, answer: int, room: int) -> tuple[list[Part], list[tuple[Part, Part]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. Where both texts are long, each has half of the room. All arguments are numbers of tokens, `room`
-    of those that a window may hold of both together.
-    """
+    has more context for. All arguments are numbers of tokens, `room` of those of a window; long ones have half."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
@@ -181,7 +172,7 @@ def window_bounds(
     return _even_windows(reference, room - size), list(zip(answer_cuts, decided, strict=True))
 
 
-def _even_windows(length: int, size: int) -> list[tuple[int, int]]:
+def _even_windows(length: int, size: int) -> list[Part]:
     """As few windows of a size as overlap by a quarter, at even distances; one where all fits."""
     if length <= size:
         return [(0, length)]
@@ -285,11 +276,9 @@ def spans_of(
     threshold: float,
     joined: bool = True,
 ) -> list[Span]:
-    """Spans of neighbouring tokens of one category, without white space at their ends; one each where not `joined`.
-
-    A span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
-    where the categories of its classes, of which several may share one, together have the threshold's probability.
-    """
+    """Spans of neighbouring tokens of one category, without white space at their ends; one each where not `joined`. A
+    span's probability is the mean of its tokens', each weighed by its characters, to four decimals. A token is flagged
+    where the categories of its classes, of which several may share one, together have the threshold's probability."""
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
     spans: list[Span] = []

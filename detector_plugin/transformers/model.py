@@ -1,5 +1,4 @@
-"""A classifier of tokens or of texts and its tokenizer, or the PEFT adapter of one: its files, on the hub or on disk, what
-they say about it, and the model made ready to run."""
+"""A classifier of tokens or texts, or the PEFT adapter of one: its files, what they say of it, the model ready to run."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 
 LONGEST = 4096
-"""Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default. Longer
-documents are read in windows."""
+"""Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default."""
 
 DETECTOR_FILE = "detector.json"
 
@@ -119,10 +117,8 @@ class Repository:
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """Settings that a trained detector brings along in ``detector.json``: what it was trained and measured with, by the
-    names of a detector's options. Every part may be missing. Options of the user are stronger. Labels are the names of the
-    classes in their order; an adapter has no ``config.json`` to hold them.
-    """
+    """Settings that a trained detector brings along in ``detector.json``, by the names of a detector's options, which are
+    stronger. Labels are the names of the classes in their order; an adapter has no ``config.json``."""
 
     form: str | None = None
     attention: str | None = None
@@ -175,8 +171,7 @@ def check_configuration(repository: Repository, adapter: Repository | None) -> N
 
 
 def find_repositories(name: str, revision: str | None, base_model: str | None) -> tuple[Repository, Repository]:
-    """A model's repository, and that of its weights: an adapter's base model, else the same. UnusableDetector where it
-    cannot be had; no weights are loaded to know."""
+    """A model's repository, and that of its weights: an adapter's base model, else the same; or UnusableDetector."""
     own = Repository(name, revision)
     adapter = own.json("adapter_config.json")
     if not adapter:
@@ -242,8 +237,7 @@ def describe_model(
     trained: bool = True,
 ) -> ModelDescription:
     """What is known of a classifier, or of the PEFT adapter of one, without its weights. Arguments are options of
-    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is none of tokens or texts; any
-    model will do that is not `trained` yet."""
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector unless it is one or not `trained`."""
     library("torch")  # says what to install
     transformers = library("transformers")
     own, weights = find_repositories(name, revision, base_model)
@@ -344,8 +338,7 @@ def learned_positions(model: Any) -> int | None:
 
 
 def load_model(described: ModelDescription, device: str, dtype: str) -> Any:
-    """The model, in evaluation mode, on its device. `device` and `dtype` are those of torch, or ``auto``. UnusableDetector
-    where any of it cannot be done, or the files lack weights."""
+    """The model, in evaluation mode, on its device; UnusableDetector where that fails or weights are lacking."""
     torch = library("torch")
     name, config, repository = described.name, described.config, described.weights
     if device == "auto":
@@ -399,21 +392,19 @@ def load_classifier(
 ) -> Any:
     """The result of transformers' ``AutoModelForTokenClassification.from_pretrained``, or that of texts, with the first of
     several implementations of attention that the model has, ``None`` being its own: flash attention takes no mask of ours.
-    UnusableDetector says that `what` cannot be loaded.
-    """
+    UnusableDetector says that `what` cannot be loaded."""
     transformers, quiet = library("transformers"), library("transformers.utils.logging")
     kind = _OF_TEXTS if of_texts else _OF_TOKENS
     options = {**options, "ignore_mismatched_sizes": True}  # a head of other classes
     options["use_safetensors"] = True  # pickled weights can run code
     level = quiet.get_verbosity()
     quiet.set_verbosity_error()  # it warns of heads without weights, which the callers know
+    load = getattr(transformers, f"AutoModelFor{kind}").from_pretrained
     try:
         for attention in attentions:
             chosen = {"attn_implementation": attention} if attention else {}
             try:
-                return getattr(transformers, f"AutoModelFor{kind}").from_pretrained(
-                    repository.source, **options, **chosen
-                )
+                return load(repository.source, **options, **chosen)
             except ValueError as error:
                 if attention == attentions[-1] or "attention" not in str(error):
                     raise

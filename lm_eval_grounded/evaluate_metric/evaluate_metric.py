@@ -20,7 +20,7 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.filters import CopiedAnswer, NomiraclLabel
 from custom_metrics.reading.response import final_answer
 from custom_metrics.reading.tagged_text import parse
-from custom_metrics.scores import aggregations, character_labels, grounding
+from custom_metrics.scores import aggregations, detection, grounding
 from custom_metrics.usage.options import known_instead, refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_grounded.answers import rows_of
@@ -62,7 +62,7 @@ def _mushroom(prediction: str, reference: str) -> Mapping[str, Any]:
     hard = [{"start": span.start, "end": span.end, "category": span.category} for span in spans]
     soft = [{"start": span.start, "end": span.end, "prob": span.probability} for span in spans]
     document = {"answer": text, "spans": hard, "soft_labels": soft, "language": None}
-    return character_labels.process_results(document, [CopiedAnswer().extract(prediction, document)])
+    return detection.process_character_results(document, [CopiedAnswer().extract(prediction, document)])
 
 
 class _Metric(NamedTuple):

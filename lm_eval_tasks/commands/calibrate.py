@@ -157,7 +157,7 @@ def _detector_of(run: Run, samples: Path, is_learned: bool) -> dict[str, str]:
     """Name, version and licence of the evaluated detector, or of the prompted language model. `is_learned` is whether our
     weights were trained on these documents."""
     from detector_plugin.lexical import HELD_OUT_SUFFIX
-    from detector_plugin.llm import PROMPT_VERSION
+    from lm_eval_tasks.harness.llm_detector import PROMPT_VERSION
     from lm_eval_tasks.models import options_of
 
     if not run.config:

@@ -79,8 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
         calibrate=arguments.calibrate,
     )
     if trained:  # not in the other processes of a launch
-        say(*([table(trained.rows)] if trained.rows else []), f"threshold {trained.threshold:g}")
-        say(*sorted(filter(Path.is_file, trained.folder.iterdir())))
+        threshold, rows = trained
+        say(*([table(rows)] if rows else []), f"threshold {threshold:g}")
+        say(*sorted(filter(Path.is_file, arguments.output.iterdir())))
     return 0
 
 

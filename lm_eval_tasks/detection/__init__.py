@@ -49,7 +49,7 @@ RHO = Metric(
     counted="answers",
     headline=True,
 )
-"""Metrics over characters that several tables have (:mod:`custom_metrics.scores.character_labels`)."""
+"""Metrics over characters that several tables have (:mod:`custom_metrics.scores.detection`)."""
 _COUNTED_IN_WORDS = {
     "precision": "share of the flagged words that are hallucinated",
     "recall": "share of the hallucinated words that are flagged",

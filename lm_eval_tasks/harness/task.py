@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from custom_metrics import broken_run
 from custom_metrics.broken_run import Labels, Prompting, as_answered, signs_of
 from custom_metrics.filters import label_of
-from custom_metrics.reading.reasoning import with_opening
+from custom_metrics.reading.response import with_opening
 from custom_metrics.relevance import nomiracl_label
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.statistics.figures import FEW, Figure, Rows, is_measurable, within_scale

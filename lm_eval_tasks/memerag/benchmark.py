@@ -61,7 +61,7 @@ What the detection tasks share: passages, an answer that a model wrote from them
 sentences that people judged not supported.""",
     documents="lm_eval_tasks.memerag.dataset.load_task",
     dataset_path=_DATA,
-    process_results="custom_metrics.scores.sentences.process_results",
+    process_results="custom_metrics.scores.detection.process_sentence_results",
     reply="copied_answer",
     metrics=_metrics(_JUDGED, _AUC),
 )
@@ -101,7 +101,7 @@ Say nothing but one line, "Verdict: Supported" or "Verdict: Not Supported".
         "num_fewshot": 0,
     },
     filters={"verdict": ("judge_support", "take_first")},
-    process_results="custom_metrics.scores.sentences.process_verdict",
+    process_results="custom_metrics.scores.detection.process_verdict",
     metrics=(
         *_metrics(_READ),
         Metric("kappa", f"{_COUNTED}.kappa", True, _READ, "Cohen's kappa of judge and people", "correlation"),

@@ -1,5 +1,4 @@
-"""``hallucination-detector``: a detector as a harness model, so that the detection tasks measure it; and the detector
-``llm``, a harness model as a detector.
+"""``hallucination-detector``: a detector as a harness model, so that the detection tasks measure it.
 
 ``--model hallucination-detector --model_args detector=NAME_OR_PATH[,option=value...]``
 
@@ -18,10 +17,8 @@ from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
 from detector_plugin.detector import DEFAULT_DETECTOR, SPEED, Detector, describe
 from detector_plugin.filters import as_text
-from detector_plugin.llm import LLMDetector
 from detector_plugin.loading import has_option, load_detector
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks import harness
 from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models import DocumentAnswerer
 
@@ -107,19 +104,3 @@ class HallucinationDetector(DocumentAnswerer):
             Unanswered() if of_answer is None else render(answer, of_answer)
             for answer, of_answer in zip(answers, spans, strict=True)
         ]
-
-
-class HarnessLLMDetector(LLMDetector):
-    """:class:`detector_plugin.llm.LLMDetector` with a model of any class that ``--model`` knows."""
-
-    @staticmethod
-    def model_class(name: str) -> Any:
-        return harness.get_model(name)
-
-    def replies(self, prompts: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
-        requests = []
-        for number, prompt in enumerate(prompts):
-            # The name of a task and the number of a document: nobody reads them, every version wants them.
-            places = {"idx": number, "doc_id": number, "task_name": "", "metadata": ("", number, 1)}
-            requests.append(harness.Instance("generate_until", {}, prompt, **places))
-        return [str(reply) for reply in self.lm.generate_until(requests)]

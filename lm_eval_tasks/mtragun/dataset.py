@@ -21,7 +21,7 @@ from typing import Any
 from custom_metrics.abstention import excerpt, is_abstention
 from custom_metrics.abstention.clarification import asks_clarification
 from custom_metrics.abstention.folding import fold
-from custom_metrics.abstention.sentence_splitting import split
+from custom_metrics.abstention.sentence_reading import split
 from custom_metrics.scores import grounding
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError

@@ -13,7 +13,7 @@ What all Mu-SHROOM tasks share: a context, an answer that a model wrote on its o
 tags around its errors as what the model should say.""",
     documents="lm_eval_tasks.mushroom.dataset.load_task",
     dataset_path="Helsinki-NLP/mu-shroom",
-    process_results="custom_metrics.scores.character_labels.process_results",
+    process_results="custom_metrics.scores.detection.process_character_results",
     reply="copied_answer",
     metrics=(IOU, RHO),
 )

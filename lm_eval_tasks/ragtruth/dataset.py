@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from custom_metrics.reading.spans import Span, as_columns
 from custom_metrics.reading.tagged_text import LOST, merged, render
-from custom_metrics.scores import character_labels, detection
+from custom_metrics.scores import detection
 from custom_metrics.scores.ratings import SCALE
 from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
@@ -287,7 +287,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         ``example_f1``, ``example_precision``, ``example_recall``: whether the answer has a marked and a flagged span, as
         ``[tp, fp, fn, tn]`` of one answer; ``span_f1``: the same of its characters; ``answer_auc``: the evidence of all
         flagged words (:func:`custom_metrics.scores.unsupported.evidence`) with whether people marked any; and the values
-        of :func:`custom_metrics.scores.character_labels.process_results`. A lost text is wrong: it flags nothing, or all
+        of :func:`custom_metrics.scores.detection.process_character_results`. A lost text is wrong: it flags nothing, or all
         of an answer in which people marked nothing.
     """
     gold, predicted, kind = detection.annotated_and_predicted(doc, results)
@@ -300,7 +300,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     return {
         **_of_answer(bool(gold), bool(predicted), against, doc),
         "span_f1": CountsOfCluster(characters, doc["passage"]),
-        **character_labels.process_results(doc, results),
+        **detection.process_character_results(doc, results),
     }
 
 

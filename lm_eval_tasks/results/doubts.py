@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
-from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
+from custom_metrics.broken_run import MOST_INVALID, Labels, Signs, as_answered, count, faults, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.provenance import CUT, mapping
@@ -122,7 +123,7 @@ def signs_of(task: TaskRun, answers: Answers | None) -> Signs:
         return count(())
     is_derived = any(_KIND in filtered.derived for filtered in answers.readings.values())
     if not is_derived:
-        return count(Sign(None, text) for text in answers.responses.tolist())
+        return count((None, text, None) for text in answers.responses.tolist())
     return count(_signs(answers, _is_labelled(task)))
 
 
@@ -149,12 +150,12 @@ def derive_signs(task: TaskRun) -> Derive:
     return derive
 
 
-def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
+def _signs(answers: Answers, labelled: bool) -> Iterator[tuple[str | None, str, Labels | None]]:
     columns = [filtered.derived[_KIND].values() for filtered in answers.readings.values() if _KIND in filtered.derived]
     kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
     texts = answers.responses.tolist()
     if not labelled:
-        yield from map(Sign, kinds, texts)
+        yield from zip(kinds, texts, repeat(None), strict=False)
         return
     if not {*READINGS} <= answers.readings.keys():
         return
@@ -164,4 +165,4 @@ def _signs(answers: Answers, labelled: bool) -> Iterator[Sign]:
     for kind, text, is_read, *labels in zip(kinds, texts, both, strict, robust, strict=True):
         if is_read:
             label_names = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
-            yield Sign(kind, text, Labels(*label_names))
+            yield kind, text, Labels(*label_names)

@@ -23,7 +23,7 @@ from detector_plugin.transformers.training import measuring, trainer
 from detector_plugin.transformers.training.data import LABELS, Parts, Recipe, examples_of, synthetic
 from detector_plugin.transformers.training.measuring import Row
 
-__all__ = ["Ingredient", "Trained", "train_detector"]
+__all__ = ["Ingredient", "train_detector"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -40,14 +40,6 @@ class Ingredient(NamedTuple):
     documents: int  # labelled answers that were read
 
 
-class Trained(NamedTuple):
-    """A finished training."""
-
-    folder: Path
-    threshold: float
-    rows: list[Row]  # the held-out figures
-
-
 def train_detector(
     parts: Parts,
     recipe: Recipe,
@@ -57,8 +49,9 @@ def train_detector(
     without: Sequence[str] = (),
     ingredients: Sequence[Ingredient] = (),
     calibrate: bool = False,
-) -> Trained | None:
-    """Train a detector, choose its threshold, measure it, and write its folder. ``None`` in the other processes of
+) -> tuple[float, list[Row]] | None:
+    """Train a detector, choose its threshold, measure it, and write its folder. The threshold, and the held-out figures;
+    ``None`` in the other processes of
     ``accelerate launch``, which do not measure.
 
     Args:
@@ -79,9 +72,8 @@ def train_detector(
     made = synthetic(parts.learn, made_up) if made_up else []
     arguments = trainer.arguments_of(recipe, folder / _CHECKPOINTS, parts.choose)
     with arguments.main_process_first():
-        if arguments.should_save and (
-            file := next((path for path in sorted(folder.rglob("*")) if path.is_file()), None)
-        ):
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        if arguments.should_save and (file := next(files, None)):
             raise UsageError(
                 f"{folder} holds files already ({file.relative_to(folder)}); name another folder with -o, or remove it"
             )
@@ -130,9 +122,8 @@ def train_detector(
     detector.threshold = measuring.best_threshold(detector, parts.choose)
     if not parts.choose:
         log.warning("no document was held out to choose a threshold by; it is %s", detector.threshold)
-    rows = measuring.measure(detector, parts.left_out, "left out") + measuring.measure(
-        detector, parts.measure, "measured"
-    )
+    measured = (("left out", parts.left_out), ("measured", parts.measure))
+    rows = [row for name, documents in measured for row in measuring.measure(detector, documents, name)]
     settings = replace(base.settings, threshold=detector.threshold)
     settings.save(folder)
     used: dict[str, Any] = {
@@ -157,7 +148,7 @@ def train_detector(
     content = json.loads(json.dumps(content), parse_constant=lambda _: None)
     (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
     shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
-    return Trained(folder, detector.threshold, rows)
+    return detector.threshold, rows
 
 
 def _write_results(
@@ -193,8 +184,7 @@ def _card(
     rows: Sequence[Row],
     calibrated: bool,
 ) -> str:
-    """The model card: what the detector is, what went in, and how good it is on what it has not seen. `calibrated` says
-    whether ``calibration.json`` lies beside it."""
+    """The model card: what the detector is, what went in, and how good it is on what it has not seen."""
     base = used["base"]
     lora = used["values"]["adapter"] == "lora"
     licences = [f"{base['name']}: {base['licence']}", *(f"{data.name}: {data.licence}" for data in ingredients)]
@@ -210,9 +200,7 @@ def _card(
     head, conditions = (yaml.safe_dump(content, allow_unicode=True, sort_keys=False) for content in (front, used))
     number = f", num_labels={len(used['detector']['labels'])}" if lora else ""
     causal = "; its attention mask is then causal" if used["detector"]["attention"] == "bidirectional" else ""
-    data_rows = [
-        f"| {data.name} | {data.documents} | {data.source or 'own'} | {data.licence} |\n" for data in ingredients
-    ]
+    data_rows = [f"| {of.name} | {of.documents} | {of.source or 'own'} | {of.licence} |\n" for of in ingredients]
     return f"""---
 {head}---
 

@@ -58,12 +58,10 @@ def split(documents: Sequence[LabelledAnswer], share: float, without: Sequence[s
     """Split documents by text, evenly over languages and kinds of annotation, in the same way whatever their order.
 
     A text falls on one side in all its languages. Where a language is left out, the other languages' answers about its
-    texts are not learned from, up to `MOST_GIVEN_UP` of them. Texts beyond that are learned from in the other languages,
-    and not measured in the one that is left out.
-
-    `share` is that of the texts that are held out: half of them choose, the other half measure. `without` are language
-    codes, models and families of models that are left out whole. UsageError where nothing is left to learn from or to
-    measure, or a name fits nothing.
+    texts are not learned from, up to `MOST_GIVEN_UP` of them; texts beyond that are learned from, and not measured in the
+    one that is left out. `share` is that of the texts that are held out: half of them choose, the other half measure.
+    `without` are language codes, models and families of models that are left out whole. UsageError where nothing is left to
+    learn from or to measure, or a name fits nothing.
     """
     is_left_out = _left_out(documents, without)
     counts: Counter[str] = Counter()
@@ -124,9 +122,7 @@ def _left_out(documents: Sequence[LabelledAnswer], without: Sequence[str]) -> Ca
             f"--without {', '.join(unknown)}: no language, model or family of a model that the data has"
             f"{known_instead(unknown[0], sorted(languages) + sorted(models))}"
         )
-    return lambda document: (
-        not names.isdisjoint((document.language, document.model.casefold(), document.family.casefold()))
-    )
+    return lambda of: not names.isdisjoint((of.language, of.model.casefold(), of.family.casefold()))
 
 
 def _order(group: Sequence[LabelledAnswer]) -> tuple[str, str, str]:
@@ -136,12 +132,9 @@ def _order(group: Sequence[LabelledAnswer]) -> tuple[str, str, str]:
 
 
 def synthetic(documents: Sequence[LabelledAnswer], number: int) -> list[LabelledAnswer]:
-    """Make documents: answers held against another page (`UNRELATED`, hallucinated as a whole), and as many answers without
-    what is hallucinated in them (`CLEANED`).
-
-    A third of nearly every annotated answer is hallucinated. From them alone a model learns to flag a third of anything.
-    They are made of documents that the model learns from; there are fewer than `number` where the data has no more.
-    """
+    """Make documents of those that the model learns from: answers held against another page (`UNRELATED`, hallucinated as a
+    whole), and as many answers without what is hallucinated in them (`CLEANED`). Of nearly every annotated answer a third
+    is hallucinated, and from them alone a model learns to flag a third of anything. There may be fewer than `number`."""
     pages: dict[str, dict[tuple[int, str], None]] = {}  # language to (article, reference), each once
     number_of: dict[int, int] = {}
     for article, group in enumerate(article_groups(documents)):
@@ -188,8 +181,7 @@ LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CAT
 
 
 class Example(NamedTuple):
-    """One input of the model. A token's label is its class, `IGNORED`, or the number of classes where it is hallucinated in
-    a way that nobody named."""
+    """One input of the model. A token's label is its class, `IGNORED`, or the number of classes (hallucinated, no name)."""
 
     ids: NDArray[np.int32]
     types: NDArray[np.int8]
@@ -198,8 +190,7 @@ class Example(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Examples; the tokens of each class that are learned, the last number being that of tokens without a category; and how
-    many documents were cut."""
+    """Examples; the tokens of each class that are learned, those without a category last; and the documents cut."""
 
     all: list[Example]
     tokens: tuple[int, ...]
@@ -275,8 +266,7 @@ def _cut(encoded: Encoded, labels: NDArray[np.int16], shares: NDArray[np.float32
 
 
 def collated(examples: Sequence[Example], padding: int, types: bool) -> dict[str, Any]:
-    """Examples of any length as a batch of tensors. `padding` is the id of the token that pads; `types` says whether the
-    model reads which text a token is of."""
+    """Examples as a batch of tensors, filled up with the token `padding`; with `types`, also which text a token is of."""
     import torch
 
     batch = {
@@ -329,16 +319,13 @@ _MOST_HELD_OUT = 0.9
 
 
 def read(name: str, words: Sequence[str] = ()) -> Recipe:
-    """A recipe by name, with other values.
+    """A recipe by name (UsageError for an unknown one), with other values.
 
-    Args:
-        name: of a table; UsageError for an unknown one.
-        words: of the command line: ``--name value`` or ``--name=value`` for a value of the recipe, which argparse checks;
-            all others are for transformers' Trainer. An option of it without a value is ``true``.
+    `words` are of the command line: ``--name value`` or ``--name=value`` for a value of the recipe, which argparse checks;
+    all others are for transformers' Trainer. An option of it without a value is ``true``.
     """
-    files = {
-        file.name.removesuffix(".yaml"): file for file in resources.files(__package__).joinpath("recipes").iterdir()
-    }
+    folder = resources.files(__package__).joinpath("recipes")
+    files = {file.name.removesuffix(".yaml"): file for file in folder.iterdir()}
     if name not in files:
         raise UsageError(f"recipe {name!r}: there are {', '.join(sorted(files))}")
     table = yaml.safe_load(files[name].read_text("utf-8"))

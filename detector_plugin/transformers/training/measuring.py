@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import covered
 from custom_metrics.reading.words import words
-from custom_metrics.scores.character_labels import iou
-from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.scores.detection import WordCounts, count_words, iou
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin.calibration import Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
@@ -83,8 +82,7 @@ class Row(NamedTuple):
 
 def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     """The middle of the thresholds of a :class:`detector_plugin.transformers.TransformersDetector` whose mean F1 over
-    languages and kinds of annotation is as good as the best; `USUAL_THRESHOLD` where no word is hallucinated. The model has
-    not learned from the documents.
+    languages and kinds of annotation is as good as the best; `USUAL_THRESHOLD` where no word is hallucinated.
     """
     # Of each language and kind: the probability of each word, that of its likeliest token, and whether it is hallucinated.
     groups: dict[tuple[str, str], tuple[list[float], list[bool]]] = defaultdict(lambda: ([], []))
@@ -93,9 +91,8 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
         document = documents[reading.index]
         offsets, classes = reading.units()
         of_characters = np.zeros(len(document.answer) + 1, np.float32)
-        for (start, end), probability in zip(
-            offsets.tolist(), (1 - classes[:, supported].sum(1)).tolist(), strict=True
-        ):
+        likely = (1 - classes[:, supported].sum(1)).tolist()
+        for (start, end), probability in zip(offsets.tolist(), likely, strict=True):
             of_characters[start:end] = np.maximum(of_characters[start:end], probability)
         # A token may begin with the space before its word.
         of_characters[[at for at, character in enumerate(document.answer) if character.isspace()]] = 0
@@ -115,9 +112,7 @@ def best_threshold(detector: Any, documents: Sequence[LabelledAnswer]) -> float:
     return float(good[len(good) // 2])
 
 
-def f1_at(
-    thresholds: NDArray[np.float64], probabilities: NDArray[np.float32], hallucinated: NDArray[np.bool_]
-) -> list[float]:
+def f1_at(thresholds: NDArray[Any], probabilities: NDArray[Any], hallucinated: NDArray[Any]) -> list[float]:
     """F1 at each threshold, of words or tokens of which at least one is hallucinated."""
     flagged = [probabilities >= threshold for threshold in thresholds]
     return [2 * float((hallucinated & these).sum()) / float(these.sum() + hallucinated.sum()) for these in flagged]

@@ -123,9 +123,7 @@ def dtype_of(arguments: Any) -> Any:
 def arguments_of(recipe: Recipe, folder: Path, choose: Sequence[LabelledAnswer]) -> Any:
     """transformers' ``TrainingArguments``, with those of the recipe and checkpoints in `folder`; creating them joins the
     processes of ``accelerate launch``. The checkpoint is chosen by the F1 on some documents, by the loss where nothing in
-    them is hallucinated. Without ``bf16`` and ``fp16`` a GPU computes in what it has, a CPU in float32. UsageError for an
-    argument that is not known, or whose value does not fit.
-    """
+    them is hallucinated. By default a GPU computes in what it has, a CPU in float32. UsageError for a wrong one."""
     torch, transformers = library("torch"), library("transformers")
     values = dict(recipe.trainer)
     if "output_dir" in values:
@@ -165,13 +163,11 @@ def arguments_of(recipe: Recipe, folder: Path, choose: Sequence[LabelledAnswer])
 
 
 def token_loss(logits: Any, labels: Any, shares: Any) -> Any:
-    """The sum over tokens of ``-(1 - s) log p(supported) - s log p(class)``.
+    """The sum over tokens of ``-(1 - s) log p(supported) - s log p(class)``, which is cross entropy with hard labels.
 
-    ``s`` is the share of annotators that marked the token: with hard labels 0 or 1, so that this is cross entropy. Where a
-    token is hallucinated in a way that nobody named, ``p(class)`` is the sum over all hallucinated classes.
-
-    `logits` are (batch, tokens, classes), `labels` and `shares` (batch, tokens), see
-    :class:`detector_plugin.transformers.training.data.Example`.
+    ``s`` is the share of annotators that marked the token. Where a token is hallucinated in a way that nobody named,
+    ``p(class)`` is the sum over all hallucinated classes. `logits` are (batch, tokens, classes), `labels` and `shares`
+    (batch, tokens), see :class:`detector_plugin.transformers.training.data.Example`.
     """
     classes = logits.shape[-1]
     learned = labels != IGNORED
@@ -230,11 +226,7 @@ def _trainer_class() -> Any:
 
 
 def fit(base: Base, recipe: Recipe, arguments: Any, learn: Examples, choose: Examples) -> Any:
-    """Train, and return the trainer.
-
-    Raises:
-        TrainingFailed: the loss is not a number, memory runs out at one example at once, or a checkpoint cannot be written.
-    """
+    """Train, and return the trainer. TrainingFailed: no loss, memory for one example, or room on the disk."""
     transformers, safetensors = library("transformers"), library("safetensors")
     types = reads_types(base.model, base.tokenizer)
     try:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, covered
 from custom_metrics.reading.words import words
-from custom_metrics.scores.character_labels import iou, rho
-from custom_metrics.scores.detection import WordCounts, count_words
+from custom_metrics.scores.detection import WordCounts, count_words, iou, rho
 from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_cluster
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
 from detector_plugin.lexical import WEIGHTS, LexicalDetector

@@ -1,7 +1,5 @@
 """The detector ``llm``: has a language model tag the hallucinated spans, through any model class of the harness.
 
-This module has all of it but the harness: :mod:`lm_eval_tasks.models.detector` has that, and is what the name loads.
-
 ``detector=llm`` with ``model=local-chat-completions,base_url=http://.../v1/chat/completions,pretrained=NAME`` asks an
 OpenAI-compatible endpoint; with ``model=vllm,pretrained=NAME`` it loads the model here. Batching, retries and parallel
 requests are the harness's. A reply is data: it is searched, never run.
@@ -11,26 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from custom_metrics.reading.response import final_answer
-from custom_metrics.reading.spans import Span
 from custom_metrics.reading.tagged_text import align, parse
 from custom_metrics.usage.options import refuse_unknown
 from detector_plugin import processes
-from detector_plugin.detector import Languages, Texts, UnusableDetector, check_lengths
+from detector_plugin.detector import Languages, Questions, Spans, Texts, UnusableDetector, check_lengths
+from lm_eval_tasks import harness
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 MAX_GEN_TOKS = 2048
 
 
-class LLMDetector(ABC):
+class HarnessLLMDetector:
     """A detector that prompts a language model; UnusableDetector where these arguments do not work.
 
     Args:
@@ -69,15 +66,6 @@ class LLMDetector(ABC):
         )
         self.licence = "unknown"
 
-    @staticmethod
-    @abstractmethod
-    def model_class(name: str) -> Any:
-        """The model class of this name, of which nothing is loaded yet; an error of any kind where there is none."""
-
-    @abstractmethod
-    def replies(self, prompts: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
-        """The model's reply to each prompt, which stands before its settings of generation."""
-
     @classmethod
     def check(cls, model: str = "local-chat-completions", pretrained: str | None = None, **options: Any) -> Any:
         """Get the harness's model class by name, without loading anything; UnusableDetector where there is none."""
@@ -87,7 +75,7 @@ class LLMDetector(ABC):
                 "between options, or write JSON: at commas the harness cuts.)"
             )
         try:
-            model_class = cls.model_class(model)
+            model_class = harness.get_model(model)
         except Exception as error:  # the registry raises several kinds
             raise UnusableDetector(
                 f"detector llm: model {model!r} with {pretrained!r} cannot be used: {error}"
@@ -99,22 +87,24 @@ class LLMDetector(ABC):
     def calibrated_name(options: Mapping[str, Any]) -> str:
         return f"llm:{options.get('pretrained')}"
 
-    def detect(
-        self, references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None
-    ) -> list[list[Span]]:
+    def detect(self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None) -> Spans:
         """See :class:`detector_plugin.Detector`. A reply that cannot be read flags nothing; the log counts such replies."""
         check_lengths(references, answers, languages, questions)
         indices = [index for index, answer in enumerate(answers) if answer.strip()]
         settings = {"until": [], "do_sample": False, "max_gen_toks": self.max_gen_toks}
-        prompts: list[tuple[Any, dict[str, Any]]] = []
-        for index in indices:
-            prompt = detection_prompt(references[index], answers[index])
-            turns = [{"role": "user", "content": prompt}]
-            prompts.append((self.lm.apply_chat_template(turns) if self.chat else prompt, {**settings}))
-        spans: list[list[Span]] = [[] for _ in answers]
+        requests = []
+        for number, index in enumerate(indices):
+            prompt: Any = detection_prompt(references[index], answers[index])
+            if self.chat:
+                prompt = self.lm.apply_chat_template([{"role": "user", "content": prompt}])
+            # The name of a task and the number of a document: nobody reads them, every version wants them.
+            places = {"idx": number, "doc_id": number, "task_name": "", "metadata": ("", number, 1)}
+            requests.append(harness.Instance("generate_until", {}, (prompt, {**settings}), **places))
+        spans: Spans = [[] for _ in answers]
         kinds: Counter[str] = Counter()
-        for index, reply in zip(indices, self.replies(prompts) if prompts else [], strict=True):
-            alignment = align(*parse(final_answer(reply)), answers[index])
+        replies = self.lm.generate_until(requests) if requests else []
+        for index, reply in zip(indices, replies, strict=True):
+            alignment = align(*parse(final_answer(str(reply))), answers[index])
             kinds[alignment.kind] += 1
             if alignment.kind != "lost":
                 spans[index] = alignment.spans
@@ -132,8 +122,7 @@ class LLMDetector(ABC):
 
 
 def template_text() -> str:
-    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), with the fields ``reference`` and
-    ``answer``; the YAML of the detection tasks has the same text."""
+    """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), of ``reference`` and ``answer``."""
     return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")
 
 
