@@ -120,7 +120,7 @@ class Comparison:
         """A row for each difference of two models, with the columns of ``compare --format csv``."""
         import pandas
 
-        return pandas.DataFrame(self.result.as_json()["differences"])
+        return pandas.DataFrame([row.as_json(self.result.models) for row in self.result.differences])
 
     @property
     def verdicts(self) -> list[str]:
@@ -136,9 +136,8 @@ class Comparison:
         return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
-        return (
-            f"<Comparison of {on_one_line(', '.join(self.result.models))}: {len(self.result.differences)} differences>"
-        )
+        number = sum(len(column.tested) for column in self.result.columns)
+        return f"<Comparison of {on_one_line(', '.join(self.result.models))}: {number} differences>"
 
 
 def compare(

@@ -17,7 +17,6 @@ import argparse
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of, split_names
 
 if TYPE_CHECKING:
+    from lm_eval_tasks.definition.schema import Metric
     from lm_eval_tasks.published import PublishedComparison, PublishedRow
     from lm_eval_tasks.results.compare import Comparison
     from lm_eval_tasks.results.formats import Section
@@ -108,7 +108,7 @@ _OF_ONE_RUN = (
     "documents mostly need fewer."
 )
 
-_OF_ROW = "task measured filter unit n documents standard_error of_shares".split()
+_Planned = tuple[str, "Metric", str, str, int, int, float, bool]
 """Of a difference: task or group, metric and filter; the unit, number of these and of documents; the standard error of a
 difference over them, and whether that is one of shares."""
 
@@ -143,7 +143,7 @@ def plan(
     left_out: dict[str, None] = {}
     too_large: dict[str, None] = {}
     for task, metric, read_by, unit, n, documents, error, of_shares in (
-        map(attrgetter(*_OF_ROW), seen.differences) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
+        _seen(seen) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
     ):
         is_share = metric.unit in ("share", "score", "correlation")
         if not metrics and not is_share:
@@ -179,8 +179,14 @@ def plan(
     return [*rows.values()], notes
 
 
-def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[tuple[Any, ...]]:
-    """What a single run has of :data:`_OF_ROW`, as if another was independent of it."""
+def _seen(comparison: Comparison) -> Iterator[_Planned]:
+    for row in comparison.differences:
+        counts = row.unit, row.result.n, row.documents, row.result.standard_error, row.of_shares
+        yield row.column.name, row.metric, row.column.filter, *counts
+
+
+def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[_Planned]:
+    """What is known of a single run, as if another was independent of it."""
     from lm_eval_tasks.results.board import reported_figure
 
     for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):

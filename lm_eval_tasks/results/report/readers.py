@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -107,29 +107,23 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = (), marked: Sequence
         spans, marked = (
             [span._replace(start=moved(span.start), end=moved(span.end)) for span in both] for both in (spans, marked)
         )
-    visible = text[:limit]
-    pieces, position = [], 0
+    visible, flagged, position = text[:limit], [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         start, end = max(position, span.start), min(span.end, len(visible))
         if start < end:
-            between = [Piece(visible[position:start])] if start > position else []
-            pieces += [*between, Piece(visible[start:end], span.category or HALLUCINATION)]
+            flagged.append(Span(start, end, span.category or HALLUCINATION))
             position = end
-    if position < len(visible) or not visible:
-        pieces.append(Piece(visible[position:]))
-    return Text(tuple(_with_marks(pieces, marked)), len(text) - len(visible))
+    edges = {edge for span in (*flagged, *marked) for edge in span[:2] if 0 < edge < len(visible)}
+    pieces = [
+        Piece(visible[start:end], _at(start, flagged), bool(_at(start, marked)))
+        for start, end in pairwise((0, *sorted(edges), len(visible)))
+    ]
+    return Text(tuple(pieces), len(text) - len(visible))
 
 
-def _with_marks(pieces: Iterable[Piece], marked: Sequence[Span]) -> Iterator[Piece]:
-    """The pieces of a text, cut where marks begin and end."""
-    edges, position = {edge for span in marked for edge in span[:2]}, 0
-    for piece in pieces:
-        end = position + len(piece.text)
-        cuts = sorted({position, end, *(edge for edge in edges if position < edge < end)})
-        for start, stop in pairwise(cuts) if len(cuts) > 1 else [(position, end)]:
-            is_marked = any(span.start <= start < span.end for span in marked)
-            yield piece._replace(text=piece.text[start - position : stop - position], marked=is_marked)
-        position = end
+def _at(place: int, spans: Iterable[Span]) -> str:
+    """The category of the first span that holds a character; empty without one."""
+    return next((span.category or HALLUCINATION for span in spans if span.start <= place < span.end), "")
 
 
 def address_of(value: Any) -> str:

@@ -178,7 +178,7 @@ def _overview(
     of_comparison = (_of_comparison(each, compared, comparison, members) for each in columns)
     own = [_compared(*pair, {*everywhere, *common}) for pair in zip(columns, of_comparison, strict=True)]
     verdict = verdict_on(comparison, compared) if comparison else None
-    shown = _shown(own, verdict.leading.metric if verdict else "")
+    shown = _shown(own, verdict.leading.metric.name if verdict else "")
     rows = _rows(shown, own, models)
     first = models.index(rows[0].model) if rows[0].rank else -1
     equals = shown[0].equals(first)
