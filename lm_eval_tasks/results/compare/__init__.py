@@ -399,15 +399,12 @@ def _of_columns(
     messages: list[str],
 ) -> Comparison:
     """What the columns of measured tasks say of the runs in them."""
-    runs = [
-        replace(
-            run,
-            tasks={
-                name: task for name, task in run.tasks.items() if name in compared and number in compared[name].doubts
-            },
-        )
-        for number, run in enumerate(runs)
-    ]
+
+    def measured(number: int, run: Run) -> Run:
+        of_run = {name for name, task in compared.items() if number in task.doubts}
+        return replace(run, tasks={name: task for name, task in run.tasks.items() if name in of_run})
+
+    runs = [measured(number, run) for number, run in enumerate(runs)]
     columns = columns_of(runs, groups, compared, messages)
     doubts = [
         {name: [summary for _, summary, _ in task.doubts.get(run, ())] for name, task in compared.items()}
@@ -417,6 +414,10 @@ def _of_columns(
     for column in columns if len(runs) > 2 else ():
         if column.metric.name == BALANCED and (best := best_by_cost(column, next(iter(compared.values())).run.cost)):
             costs.setdefault(column.name, best)
+    signatures: dict[str, tuple[str, ...]] = {}  # empty of a run that lacks the task or group
+    for name in dict.fromkeys(column.name for column in columns):
+        of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
+        signatures[name] = tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
     return Comparison(
         tuple(models),
         columns,
@@ -424,14 +425,8 @@ def _of_columns(
         (),
         doubts={number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
         costs=costs,
-        signatures={name: _signatures(runs, name, groups) for name in dict.fromkeys(column.name for column in columns)},
+        signatures=signatures,
     )
-
-
-def _signatures(runs: Sequence[Run], name: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The signature of a task or group in each run, empty where the run lacks it."""
-    of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
-    return tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:

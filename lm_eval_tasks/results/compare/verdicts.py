@@ -16,7 +16,7 @@ from custom_metrics.statistics.figures import NOT_MEASURABLE, Unit
 from custom_metrics.statistics.paired_difference import rows_needed
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Cell, Column, cost_of, turning_cost
+from lm_eval_tasks.results.board import Column, cost_of, turning_cost
 from lm_eval_tasks.results.compare import Comparison, Difference
 from lm_eval_tasks.results.formats import PAGE, Notation, p_value, short_names
 
@@ -120,7 +120,7 @@ class _Context:
 
     def name(self, model: int, column: Column, most: int = _DOUBTS, *more: str) -> str:
         """A model's name, with `more` and the doubts about its answers in brackets, in all at `most` of them."""
-        name, doubts = self.names[model], "; ".join((*more, *column.cells[model].doubts)[:most])
+        name, doubts = self.names[model], "; ".join([*filter(None, more), *column.cells[model].doubts][:most])
         if doubts and name.endswith(")"):
             return f"{name[:-1]}; {doubts})"
         return f"{name} ({doubts})" if doubts else name
@@ -331,15 +331,10 @@ def _on_many(context: _Context, leading: Difference) -> Iterator[str]:
         if doubted := [context.name(run, column, 1) for run in ranked if run in counted and column.cells[run].doubts]:
             yield f"To be doubted: {_listed(doubted)}."
     if unranked := [run for run in column.order if run not in ranked]:
-        names = [context.name(run, column, _DOUBTS, *_why_no_rank(column.cells[run])) for run in unranked]
+        cells, lacks = [column.cells[run] for run in unranked], "it lacks some of the tasks"
+        whys = [lacks if cell.competes else "" if cell.is_measurable else NOT_MEASURABLE for cell in cells]
+        names = [context.name(run, column, _DOUBTS, why) for run, why in zip(unranked, whys, strict=True)]
         yield f"Without a rank {'' if ranked else where + ' '}by {metric.in_prose}: {_listed(names)}."
-
-
-def _why_no_rank(cell: Cell) -> Iterator[str]:
-    if cell.competes:
-        yield "it lacks some of the tasks"
-    elif not cell.is_measurable:
-        yield NOT_MEASURABLE
 
 
 def _rates_of(context: _Context, column: Column, run: int) -> str:

@@ -24,16 +24,7 @@ from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 from lm_eval_tasks.runs.answers import digest_of
 from lm_eval_tasks.runs.kept import read_kept
 
-_TURNS = (
-    "differ",
-    "marked",
-    "hallucinated",
-    "wrong",
-    "disagree",
-    "invalid",
-    "abstained",
-    "",
-)  # the last one: documents of no kind
+_TURNS = (*"differ marked hallucinated wrong disagree invalid abstained".split(), "")  # the last: documents of no kind
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
 _COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
 _NAMES = (*KINDS,)

@@ -252,20 +252,18 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
     folders that are given; errors as of :meth:`Plot.svg`."""
     written = []
     for plot in plots:
-        if svg_dir is not None:
-            title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
-            start, body = plot.svg().split(">", 1)
-            written.append(svg_dir / f"{plot.name}.svg")
+        title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
+        for folder, form in ((svg_dir, "svg"), (png_dir, "png")):
+            if folder is None:
+                continue
+            written.append(folder / f"{plot.name}.{form}")
             with whole_file(written[-1]) as partial:
-                partial.write_text(
-                    '<?xml version="1.0" encoding="UTF-8"?>\n'
-                    f'{start} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}\n',
-                    "utf-8",
-                )
-        if png_dir is not None:
-            written.append(png_dir / f"{plot.name}.png")
-            with whole_file(written[-1]) as partial:
-                plot.write(partial, format="png", dpi=200)
+                if form == "png":
+                    plot.write(partial, format="png", dpi=200)
+                else:
+                    start, body = plot.svg().split(">", 1)
+                    described = f'{start} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}\n'
+                    partial.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{described}', "utf-8")
     return written
 
 

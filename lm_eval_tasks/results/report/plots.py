@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
 from custom_metrics.usage.printable import shorten
@@ -95,8 +95,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
             f"right: {metric.heading} ({metric.better} is better). Upwards: {price.heading} ({price.better} is better). A "
             f"model can improve either at the price of the other.{left_out if undrawn else ''}"
         ),
-        columns=("model", _group_of(family), *_columns_of(pair)),
-        rows=_rows_of(shown, pair),
+        **_table(family.parts[:-1], shown, {metric.name: metric, price.name: price}),
         series={names[label]: entry.look for label, entry in means.items()},
         plane=Plane(
             Axis(metric.heading, is_percent=of_shares),
@@ -107,7 +106,6 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
                 if _is_drawn(entry, pair)
             ],
         ),
-        shares=frozenset(each.name for each in (metric, price) if each.unit == "share"),
         family=family.name,
     )
 
@@ -139,8 +137,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
             "Lines are 95 % bounds. A line without a mark spans more than half of the scale: the figure is not measurable. "
             "A figure without a line is undefined, or not in the run."
         ),
-        columns=("model", _group_of(family) if has_parts else "system", *_columns_of(metrics)),
-        rows=_rows_of(entries, metrics),
+        **_table(family.parts[:-1] if has_parts else "system", entries, metrics),
         series={names[label]: look for label, look in looks.items()} if by_part else {},
         panels=tuple(
             Panel(
@@ -150,13 +147,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
             )
             for name, metric in metrics.items()
         ),
-        shares=frozenset(name for name, metric in metrics.items() if metric.unit == "share"),
     )
-
-
-def _group_of(family: Family) -> str:
-    """The heading of the column that has the parts of a family."""
-    return "task" if family.parts == "tasks" else "language"
 
 
 def _is_unknown(figure: Figure) -> bool:
@@ -168,12 +159,8 @@ def _is_drawn(entry: _Entry, metrics: Iterable[str]) -> bool:
     return not any(math.isnan(entry.figures.get(metric, UNDEFINED).value) for metric in metrics)
 
 
-def _columns_of(metrics: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
-
-
-def _rows_of(entries: Iterable[_Entry], metrics: Iterable[str]) -> tuple[Row, ...]:
-    """A row for each entry: model, group, and the cells of :func:`_columns_of`."""
+def _table(group: str, entries: Iterable[_Entry], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """The table of a plot: a row for each entry, with model, `group`, and each figure's bounds and number of documents."""
     rows: list[Row] = []
     for entry in entries:
         cells: list[str | float | int | None] = []
@@ -181,4 +168,6 @@ def _rows_of(entries: Iterable[_Entry], metrics: Iterable[str]) -> tuple[Row, ..
             value, low, high = (None if math.isnan(number) else number for number in figure[:3])
             cells += [NOT_MEASURABLE if _is_unknown(figure) else value, low, high, figure.n]
         rows.append((entry.label, entry.group, *cells))
-    return tuple(rows)
+    columns = ("model", group, *(f"{name}{ending}" for name in metrics for ending in ("", "_low", "_high", "_n")))
+    shares = frozenset(name for name, metric in metrics.items() if metric.unit == "share")
+    return {"columns": columns, "rows": tuple(rows), "shares": shares}
