@@ -162,9 +162,8 @@ def compare(
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.run import with_cost
 
-    chosen_tasks, chosen_metrics, paired = (
-        _names(given, name) for given, name in ((tasks, "tasks"), (metrics, "metrics"), (pair, "pair"))
-    )
+    of_names = {"tasks": tasks, "metrics": metrics, "pair": pair}
+    chosen_tasks, chosen_metrics, paired = (_names(given, name) for name, given in of_names.items())
     settings, by_pair = check_across(_names(across, "across")), flag_of(pairs, "pairs")
     every, read_by = flag_of(every_metric, "every_metric"), None if filter is None else text_of(filter, "filter")
     chosen: list[Run] = []

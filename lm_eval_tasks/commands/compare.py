@@ -26,7 +26,7 @@ from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of
 
 if TYPE_CHECKING:
     from lm_eval_tasks.definition.schema import Metric
-    from lm_eval_tasks.published import PublishedComparison, PublishedRow
+    from lm_eval_tasks.published import PublishedComparison
     from lm_eval_tasks.results.compare import Comparison
     from lm_eval_tasks.results.formats import Section
     from lm_eval_tasks.runs import Run
@@ -208,16 +208,12 @@ def render_plan(rows: Sequence[dict[str, Any]], notes: Sequence[str], difference
         return csv_of(rows) if form == "csv" else json_of({"difference": difference, "plan": rows, "notes": [*notes]})
     cells = []
     for row in rows:
-        seen, needed = (
-            "-"
-            if n is None
-            else f"{n:,}"
-            if row["unit"] == "documents"
-            else f"{n:,} {row['unit']} ({documents:,} documents)"
-            for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"]))
-        )
+        counts = []
+        for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"])):
+            of_others = "" if n is None or row["unit"] == "documents" else f" {row['unit']} ({documents:,} documents)"
+            counts.append("-" if n is None else f"{n:,}{of_others}")
         shows = "-" if row["detectable"] is None else number(row["detectable"])
-        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], seen, shows, needed))))
+        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], counts[0], shows, counts[1]))))
     before = (
         f"Documents that show a difference of {difference:g} {WITH_POWER}; where p is corrected for other comparisons, "
         "more are needed."
@@ -241,16 +237,15 @@ def select_published(
     groups = {name: members for run in runs for name, members in run.groups.items()}
     task_names = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
     by_name = {task.task: task for run in runs for task in run.tasks.values()}
-    selected = [
-        entry
-        for entry in compare_with_published(runs)
-        if (task_names is None or entry.task in task_names)
-        and (
-            entry.metric in metrics
-            if metrics is not None
-            else every or entry.source.of == "retriever" or by_name[entry.task].is_headline(entry.metric)
-        )
-    ]
+
+    def is_asked(entry: PublishedComparison) -> bool:
+        if task_names is not None and entry.task not in task_names:
+            return False
+        if metrics is not None:
+            return entry.metric in metrics
+        return every or entry.source.of == "retriever" or by_name[entry.task].is_headline(entry.metric)
+
+    selected = [entry for entry in compare_with_published(runs) if is_asked(entry)]
     if not selected:
         sources = ", ".join(sorted({row.task.partition("_")[0] for row in all_rows()}))
         raise UsageError(
@@ -311,7 +306,10 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
                 cells[delta.run] = f"{text} ({numbers})" if numbers else text
             shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
-            rows.append((entry.metric, name, _published_value(row), *(cells.get(run, "") for run in runs)))
+            of = f" ({row.count}/{row.n})" if row.count is not None else ""
+            spread = f" ± {number(row.spread)}" if row.count is None and row.spread is not None else ""
+            value = f"{number(row.value)}{of}{spread}"
+            rows.append((entry.metric, name, value, *(cells.get(run, "") for run in runs)))
     after = [f"({number}) {note}" for note, number in notes.items()]
     if all_of := next((entry.total for entry in entries if len(entry.rows) < entry.total), 0):
         after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
@@ -324,14 +322,6 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
         before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),
         after=tuple(map(on_one_line, after)),
     )
-
-
-def _published_value(row: PublishedRow) -> str:
-    from lm_eval_tasks.results.formats import number
-
-    if row.count is not None:
-        return f"{number(row.value)} ({row.count}/{row.n})"
-    return number(row.value) + (f" ± {number(row.spread)}" if row.spread is not None else "")
 
 
 _PUBLISHED = {name: name for name in ("model", "task", "split")} | {"shots": "num_fewshot"}

@@ -312,24 +312,19 @@ def compare_runs(
     refused: list[Refusal] = []
     notes: dict[str, list[str]] = {}  # text to the tasks that it concerns
     joined: list[DocumentCounts] = []
-    compared: dict[str, MeasuredTask] = {}  # of the first groups
-    others: list[dict[str, MeasuredTask]] = []  # of second groups, of third groups, ...
+    compared: list[dict[str, MeasuredTask]] = [{}]  # of the first groups, of second groups, of third groups ...
     by_task: dict[str, list[tuple[Sequence[int], str]]] = {}
     for name in progress(_chosen_tasks(runs, models, groups, tasks, other_names)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
-            refused += [
-                Refusal(name, "answers", f"the answers of {models[number]} were not logged (--log_samples)")
-                for number, run in task_runs.items()
-                if run.samples is None
-            ]
+            why = "the answers of {} were not logged (--log_samples)"
+            unlogged = [number for number, run in task_runs.items() if run.samples is None]
+            refused += [Refusal(name, "answers", why.format(models[number])) for number in unlogged]
             task_runs = {number: run for number, run in task_runs.items() if run.samples is not None}
             if len(task_runs) < 2:
                 continue
-        of_runs = {number: read_answers(run) for number, run in task_runs.items()}
-        answers = {
-            n: (models[n], described(task_runs[n], of_run, bounds=False), of_run) for n, of_run in of_runs.items()
-        }
+        of_runs = [(number, run, read_answers(run)) for number, run in task_runs.items()]
+        answers = {n: (models[n], described(run, of_run, bounds=False), of_run) for n, run, of_run in of_runs}
         task = JoinedTask.join(name, answers)
         parts = [(task, "")] if refuse else comparable(task, across)
         if len(parts) == len(task.runs):  # no two are alike
@@ -347,37 +342,37 @@ def compare_runs(
             refused += measured.refusals
             if not measured.refusals:
                 task_notes += measured.notes
-                if place == 0:
-                    joined.append(part.count_documents(len(runs)))
-                others += [{} for _ in range(len(others), place)]
-                (others[place - 1] if place else compared)[name] = measured
+                joined += [part.count_documents(len(runs))] if place == 0 else []
+                compared += [{} for _ in range(len(compared), place + 1)]
+                compared[place][name] = measured
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
         raise Incomparable(_refusal_message(refused, varied))
+    first = compared[0]
     if metrics and not refused:
-        missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
-        reasons = {metric: why for task in reversed(compared.values()) for metric, why in task.unmeasured.items()}
-        if why := [f"{metric}: {reasons[metric]}" for metric in missing if metric in reasons]:
-            raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
+        missing = [name for name in metrics if not any(name in task.measured for task in first.values())]
+        reasons = {metric: why for task in reversed(first.values()) for metric, why in task.unmeasured.items()}
+        if whys := [f"{metric}: {reasons[metric]}" for metric in missing if metric in reasons]:
+            raise Incomparable(f"the runs cannot be compared. {'; '.join(whys)}")
         if missing:
-            listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
+            listed = sorted({metric.name for task in first.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{shorten(names, 3)}: {note}" for note, names in notes.items()]
-    whole = _of_columns(runs, models, chosen_groups, compared, messages)
+    whole = _of_columns(runs, models, chosen_groups, first, messages)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {shorten(unshared, _NAMED)}")
     if other_names and refuse and len(messages) > len(notes):  # they have tasks of which nothing is said
         messages.append(other_names)
-    settings = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
+    settings = [{name: settings_of(run.tasks[name]) for name in first if name in run.tasks} for run in runs]
     named = {*across, *(["calibration"] if "detector" in across else [])}
     differ = {setting: tuple(texts) for setting, texts in differing(settings).items() if setting in named}
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
-    paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in first}
     return replace(
         whole,
         joined=tuple(joined),
@@ -386,7 +381,7 @@ def compare_runs(
         across=differ,
         paired={name: tuple(names) for name, names in paired.items() if len(names) > 1},
         groups=by_task,
-        apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in others],
+        apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in compared[1:]],
         runs=runs,
     )
 
@@ -453,10 +448,8 @@ def _chosen_tasks(
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
-        has = "; ".join(
-            f"{model} has {shorten(list(run.tasks), _NAMED)}" for model, run in zip(models, runs, strict=True)
-        )
-        raise UsageError(f"no task is in two runs: {has}{other_names and f'. {other_names}'}")
+        has = [f"{name} has {shorten(list(run.tasks), _NAMED)}" for name, run in zip(models, runs, strict=True)]
+        raise UsageError(f"no task is in two runs: {'; '.join(has)}{other_names and f'. {other_names}'}")
     chosen: list[str] = []
     for name in requested or common:
         if requested and name in groups:

@@ -92,7 +92,11 @@ def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) ->
         ]
         rows.append(tuple(map(on_one_line, cells)))
     texts = [line for verdict in verdicts(comparison, notation) for line in verdict.lines]
-    before = (*reservations(comparison), *legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
+    having = [(setting, have) for setting, have in _having(comparison, letters) if setting != "version"]
+    across = [f"Compared across {setting}: {have}" for setting, have in having]
+    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
+        across.append(f"Paired: {shorten(pairs, 2)}")
+    before = (*reservations(comparison), *legend(comparison.models), *map(on_one_line, across))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
 
@@ -160,16 +164,6 @@ def _having(comparison: Comparison, names: Sequence[str]) -> Iterator[tuple[str,
         yield setting, "; ".join(have)
 
 
-def _across(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
-    lines = [
-        f"Compared across {setting}: {have}" for setting, have in _having(comparison, names) if setting != "version"
-    ]
-    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
-        lines.append(f"Paired: {shorten(pairs, 2)}")
-    return lines
-
-
 def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
     """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
     comparison."""
@@ -195,17 +189,15 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
-    if pairs and any(
-        abs(value - cell.value) > 1e-9 for row in rows for value, cell in zip(row.result[:2], row.cells, strict=True)
-    ):
+    values = [pair for row in rows for pair in zip(row.result[:2], row.cells, strict=True)]
+    if pairs and any(abs(value - cell.value) > 1e-9 for value, cell in values):
         lines.append("In brackets: the run's own value, over all documents that count for that model.")
     if methods := dict.fromkeys(row.result.method for row in rows if row.result.method):
         lines.append(f"Methods: {'; '.join(methods)}.")
-    unshared = [
-        f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
-        for task in comparison.joined
-        if any(task.only)
-    ]
+    unshared = []
+    for task in comparison.joined:
+        only = [f"{n} in {name} only" for name, n in zip(names, task.only, strict=True) if n]
+        unshared += [f"{task.task}: {', '.join(only)}"] if only else []
     if unshared:
         more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
         lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
@@ -265,17 +257,11 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
 def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across: str, notation: Notation) -> Section:
     rows = [*differences_of(column)]
     place = {model: at for at, model in enumerate(column.order, 1)}
-    cells = [
-        (
-            str(at),
-            names[model],
-            notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE,
-            str(cell.rank or "-"),
-            ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
-        )
-        for model, at in place.items()
-        for cell in [column.cells[model]]
-    ]
+    cells = []
+    for at, model in enumerate(column.order, 1):
+        cell, beaten = column.cells[model], sorted(place[other] for other in column.beaten_by(model))
+        value = notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE
+        cells.append((str(at), names[model], value, str(cell.rank or "-"), ranges(beaten) or "-"))
     most = max(row.tasks for row in rows)
     partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
     where = f"{column.name} (mean of {most} tasks{partly})" if column.group else column.name

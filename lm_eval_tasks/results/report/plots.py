@@ -13,7 +13,7 @@ from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import MEAN, Family, families
 from lm_eval_tasks.results.formats import short_names
-from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point, Row
+from lm_eval_tasks.results.report.drawing import Line, Panel, Plane, Plot, Point, Row
 from lm_eval_tasks.runs import Run, labels
 
 MANY = 3
@@ -86,7 +86,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
     undrawn = [" of ".join(filter(None, (entry.group, entry.label))) for entry in shown if not _is_drawn(entry, pair)]
     left_out = f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
     point = f"the mean of a model over its {family.parts}" if len(family.tasks) > 1 else "a model"
-    names, of_shares = short_names(means), metric.unit == price.unit == "share"
+    names = short_names(means)
     return Plot(
         name=f"{family.name}_trade_off",
         title=f"{metric.heading} / {price.heading} ({family.name})",
@@ -98,8 +98,9 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
         **_table(family.parts[:-1], shown, {metric.name: metric, price.name: price}),
         series={names[label]: entry.look for label, entry in means.items()},
         plane=Plane(
-            Axis(metric.heading, is_percent=of_shares),
-            Axis(price.heading, is_percent=of_shares),
+            metric.heading,
+            price.heading,
+            metric.unit == price.unit == "share",
             [
                 Point(entry.look, entry.figures[metric.name], entry.figures[price.name], entry in parts)
                 for entry in shown
@@ -128,7 +129,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
         else:
             text = names[label] + ("" if has_parts or not group else f" on {group}")
         figures = [entry.figures.get(name, UNDEFINED) for entry in entries]
-        return Line(text, figures, by_part and group == MEAN, [entry.look for entry in entries])
+        return Line(text, figures, [entry.look for entry in entries], by_part and group == MEAN)
 
     return Plot(
         name=f"{family.name}_intervals",
@@ -143,7 +144,9 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
             Panel(
                 metric.title or name.replace("_", " "),
                 [line_of(entries, name) for entries in lines.values()],
-                Axis("" if metric.unit == "share" else metric.unit, _LIMITS.get(metric.unit), metric.unit == "share"),
+                "" if metric.unit == "share" else metric.unit,
+                metric.unit == "share",
+                _LIMITS.get(metric.unit),
             )
             for name, metric in metrics.items()
         ),

@@ -251,18 +251,14 @@ class TaskReader:
 
     def _passages(self, answer: Answer) -> tuple[Passage, ...]:
         """The passages of a document; else of its prompt, which holds all of them."""
-        doc, gold = answer.doc, members(answer.doc.get("gold_ids"), str)
+        doc, gold, passages = answer.doc, members(answer.doc.get("gold_ids"), str), list[Passage]()
         if "passages" not in doc:
             return tuple(passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ())
-        return tuple(
-            Passage(
-                number,
-                str(passage.get("title", "")),
-                text_of(passage.get("text"), PASSAGE_LENGTH),
-                "gold passage, retrieved" if passage.get("id") in gold else "",
-            )
-            for number, passage in enumerate(members(doc["passages"], dict), 1)
-        )
+        for number, passage in enumerate(members(doc["passages"], dict), 1):
+            mark = "gold passage, retrieved" if passage.get("id") in gold else ""
+            text = text_of(passage.get("text"), PASSAGE_LENGTH)
+            passages.append(Passage(number, str(passage.get("title", "")), text, mark))
+        return tuple(passages)
 
     def _page(self, answer: Answer) -> Any:
         """The text that answers are held against; the prompt has it where the document lacks it."""
@@ -355,12 +351,11 @@ class NomiraclReader(TaskReader):
         """``wrong`` is a hallucination or an error."""
         label, strict = str(self._reading(answer).answer or INVALID), answer.readings.get("strict")
         did, mistake = ("answered", "hallucination") if label == ANSWER else ("abstained", "error: abstained")
+        kind, verdict, tone = "wrong", mistake, "bad"
         if label == INVALID:
             kind, verdict, tone = "invalid", "Invalid", "unsure"
         elif label == answer.doc.get("label"):
             kind, verdict, tone = "", f"right: {did}", "good"
-        else:
-            kind, verdict, tone = "wrong", mistake, "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
         return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
@@ -468,9 +463,9 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
     for marker in _MARKER.finditer(prompt):
         if int(marker[1]) == len(markers) + 1 <= (number or math.inf):
             markers.append(marker)
-    passages = []
-    for place, marker in enumerate(markers, 1):
-        text = prompt[marker.end() : markers[place].start() if place < len(markers) else len(prompt)]
+    passages, ends = [], [*(marker.start() for marker in markers[1:]), len(prompt)]
+    for place, (marker, end) in enumerate(zip(markers, ends, strict=False), 1):
+        text = prompt[marker.end() : end]
         if place == len(markers):
             text = _BEHIND.split(text, maxsplit=1)[0]
         title, colon, body = text.partition(": ")
