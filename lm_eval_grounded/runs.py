@@ -120,7 +120,7 @@ class Comparison:
         """A row for each difference of two models, with the columns of ``compare --format csv``."""
         import pandas
 
-        return pandas.DataFrame(self.result.as_json()["differences"])
+        return pandas.DataFrame([row.as_json(self.result.models) for row in self.result.differences])
 
     @property
     def verdicts(self) -> list[str]:
@@ -136,9 +136,8 @@ class Comparison:
         return self._repr_html_("text").removesuffix("\n")
 
     def __repr__(self) -> str:
-        return (
-            f"<Comparison of {on_one_line(', '.join(self.result.models))}: {len(self.result.differences)} differences>"
-        )
+        number = sum(len(column.tested) for column in self.result.columns)
+        return f"<Comparison of {on_one_line(', '.join(self.result.models))}: {number} differences>"
 
 
 def compare(
@@ -163,9 +162,8 @@ def compare(
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.run import with_cost
 
-    chosen_tasks, chosen_metrics, paired = (
-        _names(given, name) for given, name in ((tasks, "tasks"), (metrics, "metrics"), (pair, "pair"))
-    )
+    of_names = {"tasks": tasks, "metrics": metrics, "pair": pair}
+    chosen_tasks, chosen_metrics, paired = (_names(given, name) for name, given in of_names.items())
     settings, by_pair = check_across(_names(across, "across")), flag_of(pairs, "pairs")
     every, read_by = flag_of(every_metric, "every_metric"), None if filter is None else text_of(filter, "filter")
     chosen: list[Run] = []

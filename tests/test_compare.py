@@ -45,17 +45,17 @@ def test_every_value_is_that_of_the_run(two_models: Path, whole: Comparison) -> 
     runs = read_runs([two_models])
     seen = 0
     for row in whole.differences:
-        for model, own in ((row.first, row.first_own), (row.second, row.second_own)):
-            key = f"{row.metric},{row.filter}"
-            if row.task == "mfava":  # which neither run has whole: the mean of what both have
+        for model, own in ((row.first, row.cells[0].value), (row.second, row.cells[1].value)):
+            key = f"{row.metric.name},{row.column.filter}"
+            if row.column.name == "mfava":  # which neither run has whole: the mean of what both have
                 of_tasks = [runs[model].tasks[name].results.get(key) for name in ("mfava_de", "mfava_ar")]
                 reported = None if None in of_tasks else fmean(of_tasks)
-            elif row.group:
-                reported = runs[model].group_results[row.task].get(key)
+            elif row.column.group:
+                reported = runs[model].group_results[row.column.name].get(key)
             else:
-                reported = runs[model].tasks[row.task].results.get(key)
+                reported = runs[model].tasks[row.column.name].results.get(key)
             if reported is None:
-                assert math.isnan(own) or row.measured.needs  # only marks could measure it: in no table
+                assert math.isnan(own) or row.metric.needs  # only marks could measure it: in no table
             elif row.only_first == row.only_second == 0:
                 assert own == pytest.approx(reported), row
                 seen += 1
@@ -65,19 +65,20 @@ def test_every_value_is_that_of_the_run(two_models: Path, whole: Comparison) -> 
 def test_mfava_is_compared_over_articles_with_a_common_calibration(two_models: Path, closed_book: Path) -> None:
     found = compared(two_models / "baseline-lexical", closed_book, tasks=["mfava_de"], every_metric=True)
     detected, estimated = the(found, "detected_rate", "mfava_de"), the(found, "estimated_rate", "mfava_de")
-    assert (detected.n, detected.unit, detected.only_first, detected.only_second) == (5, "articles", 0, 0)
-    assert (detected.first_own, detected.second_own) == (0, pytest.approx(26 / 146))
-    assert detected.difference == pytest.approx(-26 / 146)
-    assert estimated.p == pytest.approx(detected.p)
-    assert detected.p == pytest.approx(0.049)
-    assert estimated.difference / detected.difference == pytest.approx(0.701706 / 0.749385, rel=1e-4)
+    assert (detected.result.n, detected.unit, detected.only_first, detected.only_second) == (5, "articles", 0, 0)
+    assert (detected.cells[0].value, detected.cells[1].value) == (0, pytest.approx(26 / 146))
+    assert detected.result.difference == pytest.approx(-26 / 146)
+    assert estimated.result.p == pytest.approx(detected.result.p)
+    assert detected.result.p == pytest.approx(0.049)
+    assert estimated.result.difference / detected.result.difference == pytest.approx(0.701706 / 0.749385, rel=1e-4)
 
 
 def test_a_group_is_the_mean_over_its_languages(whole: Comparison) -> None:
     group = the(whole, "error_rate", "nomiracl")
-    tasks = [row for row in whole.select("error_rate") if not row.group]
-    assert (group.group, group.tasks, len(tasks), group.n) == (True, 18, 18, sum(row.n for row in tasks))
-    assert group.difference == pytest.approx(np.mean([row.difference for row in tasks]))
+    tasks = [row for row in whole.select("error_rate") if not row.column.group]
+    assert (group.column.group, group.tasks, len(tasks)) == (True, 18, 18)
+    assert group.result.n == sum(row.result.n for row in tasks)
+    assert group.result.difference == pytest.approx(np.mean([row.result.difference for row in tasks]))
     assert group.family == 1
     assert {row.family for row in tasks} == {18}
 
@@ -92,26 +93,29 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
     assert len(rows) == 2 * 6
     assert {row.family for row in rows} == {6}
     for task in ("nomiracl_de", "nomiracl_fi"):
-        of_task = [row for row in rows if row.task == task]
-        corrected = holm_by_statsmodels([row.p for row in of_task])
+        of_task = [row for row in rows if row.column.name == task]
+        corrected = holm_by_statsmodels([row.result.p for row in of_task])
         assert [row.p_adjusted for row in of_task] == pytest.approx(corrected)
-    assert {(row.first, row.second) for row in rows if row.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
+    assert {(row.first, row.second) for row in rows if row.result.p == 1.0} >= {(0, 2), (1, 3)}  # a run and itself
     of_pair = [*compared(runs, tasks=["nomiracl_de", "nomiracl_fi"], metrics=["accuracy"]).select("accuracy")]
     assert [row.family for row in of_pair] == [2, 2]
-    corrected = holm_by_statsmodels([row.p for row in of_pair])
+    corrected = holm_by_statsmodels([row.result.p for row in of_pair])
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
     retrievers = [*compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
-    assert [(row.family, row.p_adjusted == row.p) for row in retrievers] == [(1, True), (1, True)]  # no languages
+    assert [(row.family, row.p_adjusted == row.result.p) for row in retrievers] == [
+        (1, True),
+        (1, True),
+    ]  # no languages
 
 
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
     headlines = compared(two_models, tasks=["clapnq_rag", "nomiracl_de"])
-    assert [row.metric for row in headlines.differences] == [
+    assert [row.metric.name for row in headlines.differences] == [
         *("rougeL", "recall", "rougeLp", "balanced_error", "unanswerable_accuracy", "answerable_abstention_rate"),
         *("length", "balanced_error", "hallucination_rate", "error_rate"),
     ]
-    assert all(row.headline for row in headlines.differences)
-    of_clapnq = [row.headline for row in whole.differences if row.task == "clapnq_rag"]
+    assert all(row.column.headline for row in headlines.differences)
+    of_clapnq = [row.column.headline for row in whole.differences if row.column.name == "clapnq_rag"]
     assert of_clapnq == sorted(of_clapnq, reverse=True)
     assert False in of_clapnq
 
@@ -123,7 +127,7 @@ def test_documents_that_count_for_one_model_are_said(whole: Comparison, two_mode
         sum(a.readings["answer"].values["k_precision"] is not None for a in model.tasks["clapnq_gold"].answers())
         for model in read_runs([two_models])
     ]
-    assert [found.n + found.only_first, found.n + found.only_second] == counts
+    assert [found.result.n + found.only_first, found.result.n + found.only_second] == counts
     assert found.only_first or found.only_second
 
 
@@ -132,9 +136,9 @@ def test_the_order_of_the_runs_changes_the_sign(two_models: Path) -> None:
     there, back = compared(*folders, tasks=list(FEW)), compared(*reversed(folders), tasks=list(FEW))
     assert back.models == there.models[::-1]
     for one, other in zip(there.differences, back.differences, strict=True):
-        assert (one.task, one.metric) == (other.task, other.metric)
-        turned = (-one.difference, -one.high, one.p)
-        assert (other.difference, other.low, other.p) == pytest.approx(turned, nan_ok=True)
+        assert (one.column.name, one.metric.name) == (other.column.name, other.metric.name)
+        turned = (-one.result.difference, -one.result.high, one.result.p)
+        assert (other.result.difference, other.result.low, other.result.p) == pytest.approx(turned, nan_ok=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- documents
@@ -160,9 +164,9 @@ def test_documents_of_one_run_alone_are_counted(two_models: Path, tmp_path: Path
     (joined,) = found.joined
     assert (joined.documents, joined.only) == (20, (12, 0))
     row = the(found, "rougeL", "clapnq_rag")
-    assert row.n < 18
-    assert row.first_own != row.first_value
-    assert row.second_own == row.second_value
+    assert row.result.n < 18
+    assert row.cells[0].value != row.result.first
+    assert row.cells[1].value == row.result.second
 
 
 def other_passages(row: Row) -> Row:
@@ -192,7 +196,7 @@ def test_other_documents_or_prompts_are_refused(
         assert part in str(error.value)
     assert "nomiracl_de" not in str(error.value)
     kept = compared(first, second, tasks=["clapnq_rag", "nomiracl_de"], refuse=False)
-    assert {row.task for row in kept.differences} == {"nomiracl_de"}
+    assert {row.column.name for row in kept.differences} == {"nomiracl_de"}
     assert [refusal.task for refusal in kept.refused] == ["clapnq_rag"]
 
 
@@ -250,7 +254,7 @@ def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
 
     change_results(first, without)
     found = compared(first, second, tasks=["mfava_de"], every_metric=True)
-    assert [row.metric for row in found.differences] == ["response_words", "hallucinated_words"]
+    assert [row.metric.name for row in found.differences] == ["response_words", "hallucinated_words"]
     unscored = compared(predicted, second, tasks=["mfava_de"])
     assert [*unscored.differences] == []
     assert unscored.notes == ("mfava_de: no metric is in two runs (answers of --predict_only are scored by `score`)",)
@@ -273,14 +277,14 @@ def test_the_reason_of_many_tasks_is_said_once(two_models: Path, tmp_path: Path)
 def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_path: Path) -> None:
     places = two_models / "baseline-lexical", closed_book
     whole = compared(*places, tasks=["mfava_de"])
-    assert the(whole, "detected_rate", "mfava_de").difference < 0
+    assert the(whole, "detected_rate", "mfava_de").result.difference < 0
     first, second = (copied(place, tmp_path / place.name) for place in places)
     for folder in (first, second):
         for results in folder.glob("results_*.json"):
             results.unlink()
     alone = compared(*(next(folder.glob("samples_mfava_de_*")) for folder in (first, second)))
-    assert [row.difference for row in alone.differences] == pytest.approx(
-        [row.difference for row in whole.differences], nan_ok=True
+    assert [row.result.difference for row in alone.differences] == pytest.approx(
+        [row.result.difference for row in whole.differences], nan_ok=True
     )
 
     def of_another(row: Row) -> Row:
@@ -318,7 +322,7 @@ def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(two_models: Path, t
 
     change_samples(second, "nomiracl_de", lambda rows: cut(rows)[:11])
     found = compared(first, second, **options)
-    assert the(found, "accuracy", "nomiracl_de").n == 3
+    assert the(found, "accuracy", "nomiracl_de").result.n == 3
     note = r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"
     assert re.search(note, " ".join(found.notes))
     change_samples(second, "nomiracl_de", lambda rows: cut(rows)[:8])
@@ -330,7 +334,7 @@ def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(two_models: Path, t
             compared(first, second, **options, **given)
     (refusal,) = compared(first, second, **options, refuse=False).refused
     assert re.match(reason, refusal.reason)
-    assert the(compared(first, second, **options, filter_name="strict"), "accuracy", "nomiracl_de").n == 8
+    assert the(compared(first, second, **options, filter_name="strict"), "accuracy", "nomiracl_de").result.n == 8
 
 
 def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
@@ -338,7 +342,7 @@ def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
     places = [written_samples(tmp_path / name, "mine", values) for name in ("one", "other")]
     unknown = "nothing says which detector, version and threshold tagged the answers of one, other"
     found = compared(*places)
-    assert {row.metric for row in found.differences} == {"rougeL"}
+    assert {row.metric.name for row in found.differences} == {"rougeL"}
     assert f"hallucinated_share is not compared: {unknown}" in " ".join(found.notes)
     with pytest.raises(Incomparable, match=f"the runs cannot be compared. hallucinated_share: {unknown}"):
         compared(*places, metrics=["hallucinated_share"])
@@ -382,8 +386,8 @@ def test_a_task_of_ones_own_is_compared_by_its_numbers(tmp_path: Path) -> None:
     values = ([{"acc": (i % 2) * at, "bleu": i / (9 - 2 * at), "said": "x"} for i in range(30)] for at in (1.0, 0.0))
     found = compared(*(written_samples(tmp_path / str(at), "mine", of_run) for at, of_run in enumerate(values)))
     acc, bleu = the(found, "acc", "mine"), the(found, "bleu", "mine")
-    assert (acc.first_value, acc.second_value, acc.method[:5]) == (0.5, 0.0, "Tango")  # by its name
-    assert (bleu.method, bleu.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
+    assert (acc.result.first, acc.result.second, acc.result.method[:5]) == (0.5, 0.0, "Tango")  # by its name
+    assert (bleu.result.method, bleu.metric.higher_is_better, bleu.better) == ("paired bootstrap-t", None, None)
     assert bleu.significant
     assert [note for note in found.notes if "said is not compared: the values are str, not numbers" in note]
 
@@ -427,8 +431,8 @@ def test_what_a_judge_says_is_compared_over_questions(
     of_models = [[{metric: [f"q{at // 2}", *said]} for at, said in enumerate(judged)] for judged in (first, second)]
     places = [written_samples(tmp_path / str(at), "clapnq_judge", of, docs) for at, of in enumerate(of_models)]
     row = the(compared(*places), metric, "clapnq_judge")
-    assert (row.first_value, row.second_value) == pytest.approx(values)
-    assert (row.first_own, row.n, row.unit) == (pytest.approx(row.first_value), n, "questions")
+    assert (row.result.first, row.result.second) == pytest.approx(values)
+    assert (row.cells[0].value, row.result.n, row.unit) == (pytest.approx(row.result.first), n, "questions")
 
 
 def test_files_keep_what_is_not_measurable(whole: Comparison) -> None:
@@ -447,7 +451,11 @@ def test_samples_alone_have_the_same_measurable_values(two_models: Path, tmp_pat
         next(folder.glob("results_*.json")).unlink()
     alone = compared(*places, tasks=tasks, every_metric=True)
     measurable, expected = (
-        {(row.task, row.metric): (row.first_measurable, row.second_measurable) for row in rows if row.task in tasks}
+        {
+            (row.column.name, row.metric.name): (row.cells[0].is_measurable, row.cells[1].is_measurable)
+            for row in rows
+            if row.column.name in tasks
+        }
         for rows in (alone.differences, whole.differences)
     )
     assert measurable == expected

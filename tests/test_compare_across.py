@@ -43,7 +43,7 @@ def compared(*places: Path, **options: Any) -> Comparison:
 
 def rows_of(comparison: Comparison) -> list[float]:
     rows = comparison.differences
-    return [x for row in rows for x in (row.first_value, row.second_value, row.low, row.high, row.p, row.n)]
+    return [x for row in rows for x in (*row.result[:2], *row.result[3:7])]
 
 
 def put(folder: Path, place: str, value: Any) -> None:
@@ -161,7 +161,7 @@ def test_a_detector_is_compared_across_and_refused_beside_another_setting(two_mo
         compared(first, second, across=["shots"])
     found = compared(first, second, across=["shots", "detector"])
     assert [value.partition(", ")[0] for value in found.across["detector"]] == ["version=0ther", "version=8111b6c960d5"]
-    assert "detected_rate" in {row.metric for row in found.differences}
+    assert "detected_rate" in {row.metric.name for row in found.differences}
 
 
 def test_one_model_is_compared_unless_models_are_named(two_models: Path, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_group_is_paired_with_that_of_another_prompt(two_models: Path, tmp_pat
     found = compared(first, second, across=["prompt"])
     assert found.models == ("m (prompt vanilla)", "m (prompt role)")
     assert rows_of(found) == pytest.approx(rows_of(plain), nan_ok=True)
-    assert [(row.task, row.tasks) for row in found.differences if row.group] == [("nomiracl", 18)] * 3
+    assert [(row.column.name, row.tasks) for row in found.differences if row.column.group] == [("nomiracl", 18)] * 3
     assert found.paired["nomiracl_sw"] == ("nomiracl_sw", "nomiracl_sw_role")
     for name in ("nomiracl_role", "nomiracl"):
         assert len(compared(first, second, across=["prompt"], tasks=[name]).differences) == 3 * 19
@@ -371,7 +371,7 @@ def test_tasks_of_ones_own_are_paired_by_name(tmp_path: Path) -> None:
     one = written_samples(tmp_path / "one", "mine", values)
     other = written_samples(tmp_path / "other", "yours", values[::-1])
     (row,) = compared(one, other, pairs=["mine=yours"]).differences
-    assert (row.task, row.n, row.documents) == ("mine", 30, 30)
+    assert (row.column.name, row.result.n, row.documents) == ("mine", 30, 30)
     elsewhere = written_samples(tmp_path / "elsewhere", "theirs", values, [{"id": f"x{n}"} for n in range(30)])
     with pytest.raises(Incomparable, match=r"mine: no document is in two runs"):
         compared(one, elsewhere, pairs=["mine=theirs"])
@@ -408,7 +408,7 @@ def test_a_plan_says_how_many_documents_a_difference_needs(
     planned, _ = plan(comparison, 0.05)
     assert "length" not in {row["metric"] for row in planned}  # 0.05 characters
     for row, seen in zip(planned, comparison.differences, strict=False):
-        variance = seen.n * seen.standard_error**2
+        variance = seen.result.n * seen.result.standard_error**2
         assert row["needed"] == row["needed_documents"] == rows_needed(0.05, variance, seen.of_shares)
     (length,), _ = plan(compare_runs(runs, metrics=["length"]), 20, metrics=["length"])
     assert length["needed"] is not None

@@ -7,7 +7,8 @@ import io
 import json
 import math
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, TANGO
+from custom_metrics.statistics.paired_difference import TANGO, PairedDifference
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition import catalogue
@@ -26,7 +27,7 @@ from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import Cell, Column, PairResult, best_by_cost
 from lm_eval_tasks.results.board import tested as compared
-from lm_eval_tasks.results.compare import Comparison, Difference, DocumentCounts, Refusal, differences_of
+from lm_eval_tasks.results.compare import Comparison, DocumentCounts, Refusal
 from lm_eval_tasks.results.compare.tables import matrices, render, short_table
 from lm_eval_tasks.results.compare.verdicts import verdicts
 from lm_eval_tasks.results.doubts import in_short
@@ -35,49 +36,90 @@ from lm_eval_tasks.results.measuring import Measured
 from tests.changed_runs import written_samples
 from tests.golden import golden
 
-ROW = Difference(
-    task="nomiracl_de",
-    benchmark="nomiracl",
-    language="de",
-    group=False,
-    tasks=1,
-    metric="hallucination_rate",
-    filter="strict",
-    higher_is_better=False,
-    headline=True,
-    first=0,
-    second=1,
-    first_value=0.25,
-    second_value=0.5,
-    difference=-0.25,
-    low=-0.4,
-    high=-0.1,
-    p=0.0004,
-    p_exact=0.0008,
-    p_adjusted=0.0012,
-    family=3,
-    n=200,
-    unit="documents",
-    only_first=7,
-    only_second=2,
-    first_own=0.26,
-    second_own=0.5,
-    method=TANGO,
-    denominator="non-relevant questions",
-    measured=metric_of("hallucination_rate"),
-    standard_error=0.05,
-    documents=200,
-)
-EQUAL = replace(ROW, task="nomiracl_fi", difference=0.02, low=-0.1, high=0.14, p=0.7, p_adjusted=1.0)
+Flat = dict[str, Any]
+
+ROW: Flat = {
+    "task": "nomiracl_de",
+    "benchmark": "nomiracl",
+    "language": "de",
+    "group": False,
+    "tasks": 1,
+    "metric": metric_of("hallucination_rate"),
+    "filter": "strict",
+    "models": (0, 1),
+    "values": (0.25, 0.5),
+    "own": (0.26, 0.5),
+    "measurable": (True, True),
+    "difference": -0.25,
+    "low": -0.4,
+    "high": -0.1,
+    "p": 0.0004,
+    "p_adjusted": 0.0012,
+    "family": 3,
+    "n": 200,
+    "only": (7, 2),
+    "standard_error": 0.05,
+}
+EQUAL = ROW | {"task": "nomiracl_fi", "difference": 0.02, "low": -0.1, "high": 0.14, "p": 0.7, "p_adjusted": 1.0}
 UNDEFINED = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "standard_error"), math.nan)
 MINUS, RATE = "difference -0.250 [-0.400, -0.100]", "hallucination rate"
-UNKNOWN = replace(ROW, task="nomiracl_ar", n=0, **UNDEFINED)
-GROUP = replace(ROW, task="nomiracl", group=True, tasks=18, language="", p_adjusted=0.0004, family=1)
+UNKNOWN = ROW | dict(task="nomiracl_ar", n=0, **UNDEFINED)
+GROUP = ROW | {"task": "nomiracl", "group": True, "tasks": 18, "language": "", "p_adjusted": 0.0004, "family": 1}
+HIGHER, NEITHER = replace(ROW["metric"], higher_is_better=True), replace(ROW["metric"], higher_is_better=None)
 
 
-def comparison(*rows: Difference, **parts: Any) -> Comparison:
+class OfOne:
+    """What a column of made differences knows of a task: the documents that count for two models, or for one."""
+
+    unit = "documents"
+
+    def __init__(self, common: dict[tuple[int, int], int]) -> None:
+        self.common = common
+
+
+@dataclass(frozen=True)
+class MadeColumn(Column):
+    """A column of made differences."""
+
+    rows: dict[Any, Flat] = field(default_factory=dict)
+
+    def shared(self, pair: Any) -> Any:
+        row, (first, second) = self.rows[pair], pair
+        counts = {
+            pair: row["n"],
+            (first, first): row["n"] + row["only"][0],
+            (second, second): row["n"] + row["only"][1],
+        }
+        return [OfOne(counts)] + (row["tasks"] - 1) * [OfOne(dict.fromkeys(counts, 0))]
+
+
+def columns_of(rows: Sequence[Flat]) -> list[Column]:
+    """Columns that have made differences, each of them once: those of one task are one column's."""
+    by_task: dict[str, list[Flat]] = {}
+    for row in rows:
+        by_task.setdefault(row["task"], []).append(row)
+    columns: list[Column] = []
+    for name, (first, *others) in by_task.items():
+        cells, tested, of_pairs = {}, {}, {}
+        for row in (first, *others):
+            for model, own, shown in zip(row["models"], row["own"], row["measurable"], strict=True):
+                cells[model] = Cell(own, Figure(own), shown, shown)
+            p_exact, error = math.nan, row["standard_error"]
+            numbers = [row[key] for key in ("difference", "low", "high", "p", "n")]
+            result = PairedDifference(*row["values"], *numbers, TANGO, p_exact, error)
+            tested[row["models"]] = PairResult(result, row["p_adjusted"], row["family"])
+            of_pairs[row["models"]] = row
+        parts = {key: first[key] for key in ("group", "benchmark", "language")}
+        made = MadeColumn(name, first["metric"], first["filter"], cells, headline=True, tested=tested, **parts)
+        columns.append(replace(made, rows=of_pairs))
+    return columns
+
+
+def comparison(*rows: Flat, **parts: Any) -> Comparison:
     models = parts.pop("models", ("org/small", "org/large"))
-    return Comparison(models, rows, parts.pop("joined", ()), parts.pop("notes", ()), parts.pop("refused", ()))
+    return Comparison(
+        models, columns_of(rows), parts.pop("joined", ()), parts.pop("notes", ()), parts.pop("refused", ())
+    )
 
 
 def test_text_for_a_terminal() -> None:
@@ -93,32 +135,35 @@ def test_text_for_a_terminal() -> None:
     ("row", "says"),
     [
         (ROW, f"small has a lower {RATE} than large in German: 0.250 against 0.500, {MINUS}, p = 0.001."),
-        (replace(ROW, difference=0.25, low=0.1, high=0.4), f"large has a lower {RATE} than small in German: 0.500"),
-        (replace(ROW, difference=0.25, low=0.1, high=0.4), f"{MINUS}, p = 0.001."),  # of the better one less the other
-        (replace(ROW, higher_is_better=True), f"large has a higher {RATE} than small in German"),
-        (replace(ROW, higher_is_better=None), f"large has a higher {RATE} than small in German"),
-        (replace(ROW, measured=metric_of("balanced_error")), "small errs less than large in German: 0.250 against"),
+        (ROW | {"difference": 0.25, "low": 0.1, "high": 0.4}, f"large has a lower {RATE} than small in German: 0.500"),
         (
-            replace(ROW, first_measurable=False),
+            ROW | {"difference": 0.25, "low": 0.1, "high": 0.4},
+            f"{MINUS}, p = 0.001.",
+        ),  # of the better one less the other
+        (ROW | {"metric": HIGHER}, f"large has a higher {RATE} than small in German"),
+        (ROW | {"metric": NEITHER}, f"large has a higher {RATE} than small in German"),
+        (ROW | {"metric": metric_of("balanced_error")}, "small errs less than large in German: 0.250 against"),
+        (
+            ROW | {"measurable": (False, True)},
             f"than large in German: {MINUS}, p = 0.001.",
         ),  # no value that is unknown
         (EQUAL, f"No difference in {RATE} is shown between small and large on nomiracl_fi: 0.250 against 0.500, diff"),
         # Of a difference of about nothing no number of documents says anything: up to ten times as many are advised.
         (EQUAL, "[-0.100, +0.140], p = 1.000."),
-        (replace(EQUAL, difference=0.06), "p = 1.000. About 891 more documents would show a difference of this size."),
-        (replace(EQUAL, difference=1e-5), "p = 1.000."),
+        (EQUAL | {"difference": 0.06}, "p = 1.000. About 891 more documents would show a difference of this size."),
+        (EQUAL | {"difference": 1e-5}, "p = 1.000."),
         (UNKNOWN, "small and large cannot be compared on nomiracl_ar: no document counts for both."),
-        (replace(UNKNOWN, n=5), "cannot be compared on nomiracl_ar: too little is known of the detector's errors."),
-        (replace(EQUAL, low=math.nan, high=math.nan), "difference +0.020, p = 1.000."),
+        (UNKNOWN | {"n": 5}, "cannot be compared on nomiracl_ar: too little is known of the detector's errors."),
+        (EQUAL | {"low": math.nan, "high": math.nan}, "difference +0.020, p = 1.000."),
         # p decides: bounds are of one comparison alone, and those of a corrected rate may hold 0 where its p is small.
-        (replace(ROW, low=-0.4, high=0.01), "difference -0.250 [-0.400, +0.010], p = 0.001."),
+        (ROW | {"low": -0.4, "high": 0.01}, "difference -0.250 [-0.400, +0.010], p = 0.001."),
         (
-            replace(ROW, p_adjusted=0.06),
+            ROW | {"p_adjusted": 0.06},
             f"No difference in {RATE} is shown between small and large in German: 0.250 against",
         ),
     ],
 )
-def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Difference, says: str) -> None:
+def test_a_sentence_says_who_is_better_or_that_nothing_was_shown(row: Flat, says: str) -> None:
     (found,) = verdicts(comparison(row), FRACTIONS)
     text = " ".join(found.lines)
     assert says in text if says.endswith("size.") or not says.endswith(".") else text.endswith(says)
@@ -152,9 +197,8 @@ def on_board(
         values = [1 - each for each in values] if table[name].higher_is_better else values
         columns.append(column(table[name], defined_share, values))
     columns = compared(columns)
-    rows = tuple(row for each in columns for row in differences_of(each))
     best = best_by_cost(columns[0], cost) if len(counts) > 2 else None
-    return Comparison(tuple(counts), rows, (), (), columns=columns, costs={task: best} if best else {})
+    return Comparison(tuple(counts), columns, (), (), costs={task: best} if best else {})
 
 
 TRADE = {"A": (26, 9), "B": (7, 45)}
@@ -290,28 +334,28 @@ def test_doubts_behind_a_name_are_short(findings: Any, short: int | None) -> Non
     assert in_short(findings) == (() if short is None else (texts[short],))
 
 
-SWAHILI = replace(ROW, task="nomiracl_sw", language="sw")
-OF_TWO = replace(GROUP, tasks=2)
+SWAHILI = ROW | {"task": "nomiracl_sw", "language": "sw"}
+OF_TWO = GROUP | {"tasks": 2}
 
 
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
         ([GROUP, ROW, SWAHILI], ["nomiracl"]),  # of many languages the mean
-        ([GROUP, ROW, replace(ROW, task="nomiracl_de_role")], ["nomiracl", "nomiracl_de_role"]),  # which is of no mean
+        ([GROUP, ROW, ROW | {"task": "nomiracl_de_role"}], ["nomiracl", "nomiracl_de_role"]),  # which is of no mean
         ([OF_TWO, ROW, SWAHILI], ["nomiracl_de", "nomiracl_sw"]),  # of two models, each of a few languages
         (  # of three models the mean, and the language that the third has alone
-            [OF_TWO, ROW, replace(ROW, second=2), replace(ROW, first=1, second=2), SWAHILI],
+            [OF_TWO, ROW, ROW | {"models": (0, 2)}, ROW | {"models": (1, 2)}, SWAHILI],
             ["nomiracl", "nomiracl_de"],
         ),
     ],
 )
-def test_a_verdict_is_on_languages_or_on_their_mean(rows: list[Difference], told: list[str]) -> None:
+def test_a_verdict_is_on_languages_or_on_their_mean(rows: list[Flat], told: list[str]) -> None:
     assert [each.task for each in verdicts(comparison(*rows, models=("a", "b", "c")))] == told
 
 
 def test_three_models_are_compared_in_pairs() -> None:
-    rows = [replace(ROW, first=one, second=other) for one, other in ((0, 1), (0, 2), (1, 2))]
+    rows = [ROW | {"models": (one, other)} for one, other in ((0, 1), (0, 2), (1, 2))]
     text = render(comparison(*rows, models=("a", "b", "c")), pairs=True)
     pairs = ["".join(line.split()[3:6]) for line in text.splitlines() if line.startswith("nomiracl_de")]
     assert pairs == ["A-B", "A-C", "B-C"]
@@ -327,16 +371,19 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         run: Cell(value, Figure(value), run < 3, run < 3, rank=(2, 1, 2, None)[run]) for run, value in enumerate(values)
     }
     pairs = {pair: p_values.get(pair, 0.5) for pair in combinations(range(4), 2)}
-    found = {(a, b): NO_DIFFERENCE._replace(difference=values[a] - values[b], p=p) for (a, b), p in pairs.items()}
-    tested = {pair: PairResult(result, result.p, 6) for pair, result in found.items()}
-    group = Column("nomiracl", ROW.measured, "strict", cells, group=True, benchmark="nomiracl", tested=tested)
-    language = replace(group, name="nomiracl_de", group=False)
-    rows = [replace(GROUP, task=task, first=a, second=b) for task in ("nomiracl", "nomiracl_de") for a, b in pairs]
+    rows = [
+        GROUP
+        | {"task": task, "group": task == "nomiracl", "models": (a, b)}
+        | {"difference": values[a] - values[b], "p_adjusted": p}
+        for task in ("nomiracl", "nomiracl_de")
+        for (a, b), p in pairs.items()
+    ]
 
-    def tables(rows: list[Difference], *columns: Column) -> list[Section]:
-        return matrices(replace(comparison(*rows, models=("a", "b", name, "unsure")), columns=columns))
+    def tables(rows: list[Flat], **changes: Any) -> list[Section]:
+        columns = [replace(column, cells=cells, **changes) for column in columns_of(rows)]
+        return matrices(Comparison(("a", "b", name, "unsure"), columns, (), ()))
 
-    (section,) = tables(rows, group, language)
+    (section,) = tables(rows)
     assert section.rows == (
         ("1", "b", "0.100", "1", "2-3"),
         ("2", "a", "0.200", "2", "-"),
@@ -344,14 +391,14 @@ def test_of_many_models_a_matrix_has_values_ranks_and_whom_each_is_better_than()
         ("4", "unsure", "not measurable", "-", "-"),
     )
     assert section.before == (
-        f"{ROW.measured.heading}: hallucination_rate, strict, lower is better",
+        f"{ROW['metric'].heading}: hallucination_rate, strict, lower is better",
         "nomiracl (mean of 18 tasks)",
         "200 documents show a difference of 0.140 (power 80 %, one comparison)",
     )
     assert max(map(len, render_sections([section], "text").partition(section.after[0])[0].splitlines())) <= 100
-    (partly,) = tables([*rows[1:], replace(rows[0], tasks=17)], group, language)
+    (partly,) = tables([*rows[1:], rows[0] | {"tasks": 17}])
     assert partly.before[1].endswith("(mean of 18 tasks, or of those that a model has)")
-    (alone,) = tables(rows, replace(language, benchmark=""))  # of no benchmark of ours: each task has a table
+    (alone,) = tables(rows[6:], benchmark="")  # of no benchmark of ours: each task has a table
     assert alone.rows == section.rows
 
 
@@ -377,7 +424,7 @@ HOSTILE = (
 def test_no_name_becomes_markup_or_a_command(name: str, form: str) -> None:
     if form == "json" and name == "\ud800":
         name = "plain"
-    found = comparison(replace(ROW, task=name), models=(name, "other"), notes=(name,))
+    found = comparison(ROW | {"task": name}, models=(name, "other"), notes=(name,))
     text = render(found, form)
     text.encode("utf-8")
     if form == "json":

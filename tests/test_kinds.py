@@ -286,8 +286,8 @@ def test_a_kind_of_somebody_elses_is_computed_compared_reported_and_ranked(runs:
     assert runs[0].tasks["capitals_no"].metric("words").aggregation == "geometric_mean"
 
     (row,) = compare_runs(runs).select("words")
-    assert (row.first_value, row.n) == (pytest.approx(figure.value), 40)
-    assert row.low < row.difference < row.high < 0
+    assert (row.result.first, row.result.n) == (pytest.approx(figure.value), 40)
+    assert row.result.low < row.result.difference < row.result.high < 0
     assert runs[row.better or 0].model == "brief"
 
     page = write_report(runs, tmp_path / "report.html").read_text("utf-8")
@@ -304,4 +304,4 @@ def test_a_kind_that_is_not_installed_is_not_taken_for_a_mean(runs: list[Run], m
     comparison = compare_runs(runs, every_metric=True)
     assert not [*comparison.select("words")]
     assert any("of which nothing here knows how models are compared" in note for note in comparison.notes)
-    assert math.isfinite(next(comparison.select("correct")).difference)
+    assert math.isfinite(next(comparison.select("correct")).result.difference)

@@ -147,10 +147,14 @@ def two_scored(tagged: Path, tmp_path_factory: pytest.TempPathFactory) -> list[R
 
 def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: list[Run]) -> None:
     (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
-    assert row.difference == pytest.approx(row.first_value - row.second_value)
-    assert row.low < row.difference < row.high
-    assert (row.method, row.unit, row.n) == ("MOVER of two marked means with their correlation", "draws", 7)
-    assert row.first_value == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
+    assert row.result.difference == pytest.approx(row.result.first - row.result.second)
+    assert row.result.low < row.result.difference < row.result.high
+    assert (row.result.method, row.unit, row.result.n) == (
+        "MOVER of two marked means with their correlation",
+        "draws",
+        7,
+    )
+    assert row.result.first == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
 
 
 @pytest.fixture(scope="session")
@@ -194,10 +198,10 @@ def test_runs_of_which_one_abstains_are_compared_over_all_that_each_says(one_abs
     runs = one_abstains[30]
     (row,) = compare_runs(runs, tasks=["clapnq_gold"]).select("marked_rate", "clapnq_gold")
     figures = [run.tasks["clapnq_gold"].figure("marked_rate", "answer") for run in runs]
-    assert (row.first_value, row.second_value) == pytest.approx([figure.value for figure in figures])
-    assert (row.n, row.only_first, row.only_second) == (30, 0, 0)
-    assert row.first_value > 0.4  # where both answer, it is one word in about ten
-    assert row.low > 0
+    assert (row.result.first, row.result.second) == pytest.approx([figure.value for figure in figures])
+    assert (row.result.n, row.only_first, row.only_second) == (30, 0, 0)
+    assert row.result.first > 0.4  # where both answer, it is one word in about ten
+    assert row.result.low > 0
     assert figures[1].n < figures[0].n  # answers that abstain are drawn, and not marked
     column = compare_runs(runs, tasks=["clapnq_gold"]).column("marked_rate", "clapnq_gold")
     assert column is not None
@@ -219,7 +223,7 @@ def test_an_answer_that_nobody_could_judge_in_one_run_counts_for_the_other(tagge
     (row,) = compare_runs(results, tasks=[TASK]).select("marked_rate", TASK)
     figures = [result.tasks[TASK].figure("marked_rate", "answer") for result in results]
     assert (row.only_first, row.only_second) == (0, 1)
-    assert (row.first_value, row.second_value) == pytest.approx([figure.value for figure in figures])
+    assert (row.result.first, row.result.second) == pytest.approx([figure.value for figure in figures])
     assert figures[0].n == figures[1].n - 1
 
 
@@ -253,7 +257,7 @@ def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
     runs = [*read_runs([tmp_path]), *one_abstains[30]]
     result = compare_runs(runs)
     (row,) = result.select("marked_rate")
-    assert (row.first, row.second, row.n, row.unit) == (1, 2, 30, "draws")
+    assert (row.first, row.second, row.result.n, row.unit) == (1, 2, 30, "draws")
     reason = "marked_rate is not compared for all runs: the answers of lm-eval-grounded/baseline-lexical have no marks"
     assert [note for note in result.notes if reason in note]
     column = result.column("marked_rate", "clapnq_gold")
@@ -263,7 +267,7 @@ def test_a_run_without_marks_is_left_out_of_the_comparison_of_the_others(
 
 def test_the_report_takes_it_before_other_rates(two_scored: list[Run]) -> None:
     (row,) = compare_runs(two_scored).select("marked_rate")
-    assert row.p > 0.9  # so they share a rank
+    assert row.result.p > 0.9  # so they share a rank
     report = Report.of(two_scored)
     (overview,) = report.overviews
     assert overview.shown[0].metric.name == "marked_rate"

@@ -295,9 +295,11 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         for metric, score in scores.items():
             assert results[name][f"{metric},verdict"] == pytest.approx(score(wrong, flagged))
         assert results[name]["unread_rate,verdict"] == pytest.approx(1 / 458)
-    by_metric = {row.metric: row for row in compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"])).differences}
+    by_metric = {
+        row.metric.name: row for row in compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"])).differences
+    }
     for metric, row in by_metric.items():
-        assert (row.first_value, row.second_value) == pytest.approx(
+        assert (row.result.first, row.result.second) == pytest.approx(
             tuple(results[name][f"{metric},verdict"] for name in ("good", "bad"))
         )
         assert (row.better, row.significant, row.unit) == (0, True, "passages")  # of questions
@@ -310,7 +312,7 @@ def test_auc_is_compared_by_its_linearised_values(tmp_path: Path) -> None:
     for name, values in (("a", first), ("b", second)):
         written_samples(tmp_path / name, "memerag_de", [{"auc": value} for value in values])
     (row,) = compare_runs(read_runs([tmp_path / "a", tmp_path / "b"]), every_metric=True).select("auc", "memerag_de")
-    assert (row.first_value, row.second_value) == pytest.approx((auc(first), auc(second)))
+    assert (row.result.first, row.result.second) == pytest.approx((auc(first), auc(second)))
 
 
 # --------------------------------------------------------------------------------------------- calibration and training

@@ -256,7 +256,7 @@ def test_reference_responses_do_what_their_kind_asks_for(harness: Harness, tmp_p
     in_this_process(["mtragun"], "replay", f"path={answers}", tmp_path / "out")
     in_this_process(["mtragun"], "grounded-baseline", "strategy=abstain", tmp_path / "out")
     comparison = compare_runs(read_runs([tmp_path / "out"]), ["mtragun"])
-    assert {row.metric for row in comparison.differences} >= {"balanced_error", "clarification_rate", "rougeL"}
+    assert {row.metric.name for row in comparison.differences} >= {"balanced_error", "clarification_rate", "rougeL"}
     (samples,) = (tmp_path / "out" / "targets").glob("samples_mtragun_govt_*.jsonl")
     values = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
     assert [

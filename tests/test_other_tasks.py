@@ -145,7 +145,7 @@ def test_a_number_that_the_documents_contradict_has_no_bounds_and_no_difference(
     reason = f"the mean of its documents' values ({mean:.6g}) is not its number in the results file (0.9)"
     assert acc_of(half)[WHY_NO_MEAN] == reason
     comparison = compared(half, "arc_easy")
-    assert [row.metric for row in comparison.differences] == ["acc_norm"]
+    assert [row.metric.name for row in comparison.differences] == ["acc_norm"]
     assert comparison.notes[0].startswith(
         f"arc_easy: acc is not compared: {reason} (the results files say 0.9 for half"
     )
@@ -215,7 +215,7 @@ def test_values_without_a_results_file_are_not_compared_on_what_is_left(half: Pa
     for path in half.parent.glob("*/results_*.json"):
         path.unlink()
     comparison = compared(half, "arc_easy", every_metric=True)
-    assert [row.metric for row in comparison.differences] == ["acc_norm"]
+    assert [row.metric.name for row in comparison.differences] == ["acc_norm"]
     assert f"arc_easy: acc is not compared: {TOO_LARGE.format('inf')}" in comparison.notes
 
 
@@ -249,32 +249,33 @@ def test_samples_of_early_versions_name_no_metrics_and_hold_arguments_in_lists(h
 def test_shares_are_compared_by_mcnemars_test_and_means_by_a_bootstrap(guesses: Path) -> None:
     name = "gsm8k_cot_self_consistency"
     rows = {
-        row.metric: row for row in compared(guesses / "half", name, "truthfulqa_gen", every_metric=True).differences
+        row.metric.name: row
+        for row in compared(guesses / "half", name, "truthfulqa_gen", every_metric=True).differences
     }
     values = [[row["exact_match"] for row in rows_of(guesses / run, name)[:24]] for run in ("half", "tenth")]
     b, c = (sum(x > y for x, y in zip(*pair, strict=True)) for pair in (values, values[::-1]))
     share = rows["exact_match"]
-    assert (share.filter, share.difference) == ("score-first", pytest.approx((b - c) / 24))
-    assert share.p_exact == pytest.approx(binomtest(b, b + c).pvalue)
-    assert rows["bleu_max"].method == "paired bootstrap-t"
+    assert (share.column.filter, share.result.difference) == ("score-first", pytest.approx((b - c) / 24))
+    assert share.result.p_exact == pytest.approx(binomtest(b, b + c).pvalue)
+    assert rows["bleu_max"].result.method == "paired bootstrap-t"
     assert len(rows) == 13
     comparison = compared(guesses / "half", "truthfulqa_gen")
-    assert [row.metric for row in comparison.differences] == ["bleu_max", "bleu_acc", "bleu_diff"]
+    assert [row.metric.name for row in comparison.differences] == ["bleu_max", "bleu_acc", "bleu_diff"]
     assert comparison.notes == ("truthfulqa_gen: 3 of 12 metrics are compared (--all)",)
 
 
 def test_a_group_is_the_mean_that_its_results_file_has(half: Path) -> None:
     """Of blimp the unweighted one of its tasks; of mmlu the one over all documents, where 24 count twice as much as 12."""
-    rows = {row.task: row for row in compared(half, *GROUPS).differences}
+    rows = {row.column.name: row for row in compared(half, *GROUPS).differences}
     for group, (members, weighted) in GROUPS.items():
         row = rows[group]
-        assert (row.group, row.tasks, row.n) == (True, 2, 36 if weighted else 48)
+        assert (row.column.group, row.tasks, row.result.n) == (True, 2, 36 if weighted else 48)
         values = [read(half.parent / name).group_results[group]["acc,none"] for name in ("half", "tenth")]
-        assert [row.first_value, row.second_value] == [row.first_own, row.second_own] == pytest.approx(values)
+        assert [*row.result[:2]] == [cell.value for cell in row.cells] == pytest.approx(values)
         assert {rows[member].family for member in members} == {2}
     change_results(half, lambda results: results["groups"]["mmlu_some"].update({"acc,none": 0.99}))
     comparison = compared(half, "mmlu_some")
-    assert not any(row.group for row in comparison.differences)
+    assert not any(row.column.group for row in comparison.differences)
     assert "mmlu_some: its acc is not compared: no mean of what can be read of its tasks" in comparison.notes
     weights = {(0.5, 10, 10): False, (0.65, 10, 40): True, (0.6, 10, 40): None, (0.5, 0, 0): False, (0.6, 0, 0): None}
     assert {key: is_weighted(key[0], [0.25, 0.75], key[1:]) for key in weights} == weights
@@ -288,10 +289,10 @@ def test_documents_hang_together_only_where_the_task_says_so(half: Path) -> None
 
     for folder in (half, half.parent / "tenth"):
         change(folder, "arc_easy", with_passage)
-    assert {(row.n, row.unit) for row in compared(half, "arc_easy").differences} == {(24, "documents")}
+    assert {(row.result.n, row.unit) for row in compared(half, "arc_easy").differences} == {(24, "documents")}
     for folder in (half, half.parent / "tenth"):
         change_results(folder, lambda results: results["configs"]["arc_easy"]["metadata"].update(cluster="passage"))
-    assert {(row.n, row.unit) for row in compared(half, "arc_easy").differences} == {(8, "clusters")}
+    assert {(row.result.n, row.unit) for row in compared(half, "arc_easy").differences} == {(8, "clusters")}
     change(half, "arc_easy", lambda rows: [{**row, "doc": {**row["doc"], "passage": "x"}} for row in rows])
     with pytest.raises(ValueError, match="24 of 24 documents differ"):
         compared(half, "arc_easy")
@@ -304,7 +305,7 @@ def test_without_a_direction_no_model_is_better_and_none_has_a_rank(half: Path) 
     for folder in (half, half.parent / "tenth"):
         change_results(folder, silent)
     (row,) = compared(half, "lambada_openai").differences
-    assert (row.metric, row.significant, row.better) == ("acc", True, None)
+    assert (row.metric.name, row.significant, row.better) == ("acc", True, None)
     (each,) = (each for each in Report.of(read_runs([half.parent])).overviews if each.family == "lambada_openai")
     assert [shown.rank for shown in each.rows] == [None, None]
 

@@ -414,7 +414,7 @@ def test_answers_about_one_source_hang_together_in_a_comparison(tmp_path: Path) 
         (row,) = compare_runs(read_runs([tmp_path / f"{copies}"]), every_metric=True).select(
             "answer_auc", "ragtruth_qa"
         )
-        found[copies] = (row.difference, row.low, row.high)
+        found[copies] = (row.result.difference, row.result.low, row.result.high)
     assert found[2] == pytest.approx(found[1], abs=1e-9)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks.results.report import write_report
 from tests.browser import SCHEMES, WIDTHS, Tab
+from tests.made_runs import run, share, task
 from tests.report_runs import HOSTILE
 from tests.test_report_page import big_page, hostile_many, hostile_page, page, pair_page  # noqa: F401
 
@@ -215,6 +217,22 @@ def test_plots_stand_below_each_other_on_a_phone(opened: Any, page: Path) -> Non
         boxes = [panel.bounding_box() for panel in panels.all()]
         assert len([box for box in boxes if box["y"] == boxes[0]["y"]]) == across
         assert all(box["x"] + box["width"] <= width for box in boxes)
+
+
+def test_the_numbers_of_a_plot_fit_beside_its_examples(opened: Any, tmp_path: Path) -> None:
+    rates = [{"hallucination_rate": share(465 - n, 465), "error_rate": share(460 + n, 560)} for n in range(11)]
+    runs = [
+        run(
+            f"Mixtral-8x7B-Instruct-v0.{n}",
+            [task(f"nomiracl_{code}", {"robust": of_run}, code) for code in ("de", "sw")],
+        )
+        for n, of_run in enumerate(rates)
+    ]
+    tab = opened(write_report(runs, tmp_path / "report.html"), 1280)
+    open_everything(tab)
+    table = tab.page.locator("#plot-nomiracl_trade_off .scroll")
+    assert table.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    assert table.bounding_box()["width"] < 600
 
 
 def test_right_to_left_texts_begin_at_the_right(opened: Any, page: Path) -> None:  # noqa: F811

@@ -31,7 +31,7 @@ def test_the_better_model_is_that_of_the_paired_difference(two_models: Path, tmp
         ("balanced_error", (0.064, 47 / 500), -15 / 500),
     ):
         (row,) = comparison.select(metric)
-        assert (row.first_own, row.second_own, row.difference) == pytest.approx((*own, difference))
+        assert (row.cells[0].value, row.cells[1].value, row.result.difference) == pytest.approx((*own, difference))
         assert comparison.models[row.better or 0] == "first"
         column = comparison.column(metric, "nomiracl_de")
         assert column is not None

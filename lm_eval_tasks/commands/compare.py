@@ -17,7 +17,6 @@ import argparse
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,8 @@ from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.commands import add_output, add_runs, print_or_write, runs_of, split_names
 
 if TYPE_CHECKING:
-    from lm_eval_tasks.published import PublishedComparison, PublishedRow
+    from lm_eval_tasks.definition.schema import Metric
+    from lm_eval_tasks.published import PublishedComparison
     from lm_eval_tasks.results.compare import Comparison
     from lm_eval_tasks.results.formats import Section
     from lm_eval_tasks.runs import Run
@@ -108,7 +108,7 @@ _OF_ONE_RUN = (
     "documents mostly need fewer."
 )
 
-_OF_ROW = "task measured filter unit n documents standard_error of_shares".split()
+_Planned = tuple[str, "Metric", str, str, int, int, float, bool]
 """Of a difference: task or group, metric and filter; the unit, number of these and of documents; the standard error of a
 difference over them, and whether that is one of shares."""
 
@@ -143,7 +143,7 @@ def plan(
     left_out: dict[str, None] = {}
     too_large: dict[str, None] = {}
     for task, metric, read_by, unit, n, documents, error, of_shares in (
-        map(attrgetter(*_OF_ROW), seen.differences) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
+        _seen(seen) if isinstance(seen, Comparison) else _assumed(seen, tasks, metrics)
     ):
         is_share = metric.unit in ("share", "score", "correlation")
         if not metrics and not is_share:
@@ -179,8 +179,14 @@ def plan(
     return [*rows.values()], notes
 
 
-def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[tuple[Any, ...]]:
-    """What a single run has of :data:`_OF_ROW`, as if another was independent of it."""
+def _seen(comparison: Comparison) -> Iterator[_Planned]:
+    for row in comparison.differences:
+        counts = row.unit, row.result.n, row.documents, row.result.standard_error, row.of_shares
+        yield row.column.name, row.metric, row.column.filter, *counts
+
+
+def _assumed(run: Run, tasks: Collection[str] | None, metrics: Collection[str] | None) -> Iterator[_Planned]:
+    """What is known of a single run, as if another was independent of it."""
     from lm_eval_tasks.results.board import reported_figure
 
     for name, members in (*run.groups.items(), *((name, (name,)) for name in run.tasks)):
@@ -202,16 +208,12 @@ def render_plan(rows: Sequence[dict[str, Any]], notes: Sequence[str], difference
         return csv_of(rows) if form == "csv" else json_of({"difference": difference, "plan": rows, "notes": [*notes]})
     cells = []
     for row in rows:
-        seen, needed = (
-            "-"
-            if n is None
-            else f"{n:,}"
-            if row["unit"] == "documents"
-            else f"{n:,} {row['unit']} ({documents:,} documents)"
-            for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"]))
-        )
+        counts = []
+        for n, documents in ((row["n"], row["documents"]), (row["needed"], row["needed_documents"])):
+            of_others = "" if n is None or row["unit"] == "documents" else f" {row['unit']} ({documents:,} documents)"
+            counts.append("-" if n is None else f"{n:,}{of_others}")
         shows = "-" if row["detectable"] is None else number(row["detectable"])
-        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], seen, shows, needed))))
+        cells.append(tuple(map(on_one_line, (row["task"], row["metric"], counts[0], shows, counts[1]))))
     before = (
         f"Documents that show a difference of {difference:g} {WITH_POWER}; where p is corrected for other comparisons, "
         "more are needed."
@@ -235,16 +237,15 @@ def select_published(
     groups = {name: members for run in runs for name, members in run.groups.items()}
     task_names = None if tasks is None else {member for name in tasks for member in (name, *groups.get(name, ()))}
     by_name = {task.task: task for run in runs for task in run.tasks.values()}
-    selected = [
-        entry
-        for entry in compare_with_published(runs)
-        if (task_names is None or entry.task in task_names)
-        and (
-            entry.metric in metrics
-            if metrics is not None
-            else every or entry.source.of == "retriever" or by_name[entry.task].is_headline(entry.metric)
-        )
-    ]
+
+    def is_asked(entry: PublishedComparison) -> bool:
+        if task_names is not None and entry.task not in task_names:
+            return False
+        if metrics is not None:
+            return entry.metric in metrics
+        return every or entry.source.of == "retriever" or by_name[entry.task].is_headline(entry.metric)
+
+    selected = [entry for entry in compare_with_published(runs) if is_asked(entry)]
     if not selected:
         sources = ", ".join(sorted({row.task.partition("_")[0] for row in all_rows()}))
         raise UsageError(
@@ -305,7 +306,10 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
                 cells[delta.run] = f"{text} ({numbers})" if numbers else text
             shots = f", {row.num_fewshot} shots" if row.num_fewshot else ""
             name = f"{row.model}{shots}" + (f" ({row.task})" if row.task != entry.task else "")
-            rows.append((entry.metric, name, _published_value(row), *(cells.get(run, "") for run in runs)))
+            of = f" ({row.count}/{row.n})" if row.count is not None else ""
+            spread = f" ± {number(row.spread)}" if row.count is None and row.spread is not None else ""
+            value = f"{number(row.value)}{of}{spread}"
+            rows.append((entry.metric, name, value, *(cells.get(run, "") for run in runs)))
     after = [f"({number}) {note}" for note, number in notes.items()]
     if all_of := next((entry.total for entry in entries if len(entry.rows) < entry.total), 0):
         after.append(f"Of {all_of} published figures: the first, the middle, the last, and those next to the runs.")
@@ -318,14 +322,6 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
         before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),
         after=tuple(map(on_one_line, after)),
     )
-
-
-def _published_value(row: PublishedRow) -> str:
-    from lm_eval_tasks.results.formats import number
-
-    if row.count is not None:
-        return f"{number(row.value)} ({row.count}/{row.n})"
-    return number(row.value) + (f" ± {number(row.spread)}" if row.spread is not None else "")
 
 
 _PUBLISHED = {name: name for name in ("model", "task", "split")} | {"shots": "num_fewshot"}

@@ -92,13 +92,11 @@ def in_short(doubts: Sequence[Iterable[tuple[str, str, str]]]) -> tuple[str, ...
             text = summary.partition(":")[0].replace("the run", "its run")
             commonest = re.sub(r" \((\d+ [^,)]+).*", r", \1", detail)
             concerned.setdefault(text, []).append("" if kind == "alike" else re.split(r"\. |: ", commonest)[0])
-    texts = []
+    texts, most = [], len(doubts)
     for text, details in concerned.items():
-        if len(details) < _CONCERNED * len(doubts):
-            continue
-        where = f" in {len(details)} of {len(doubts)} tasks" if len(details) < len(doubts) else ""
-        detail = f": {details[0]}" if len(doubts) == 1 and details[0] else ""
-        texts.append(f"{text}{where}{detail}")
+        if len(details) >= _CONCERNED * most:
+            where = f" in {len(details)} of {most} tasks" if len(details) < most else ""
+            texts.append(f"{text}{where}{f': {details[0]}' if most == 1 and details[0] else ''}")
     return tuple(texts)
 
 

@@ -125,23 +125,20 @@ def check_joined(task: JoinedTask, notes: list[str], across: Collection[str] = (
     """Reasons why a task cannot be compared: other documents, prompts, detectors or calibrations, except for what follows
     from the settings that it is compared across. Differences that do no harm are added to the notes."""
     if not task.count_documents(0).documents:
-        first = [
-            f"{run.model} has {task.documents[run.places[np.argsort(run.answers.contents, kind='stable')[0]]]}"
+        first = {
+            run.model: task.documents[run.places[np.argsort(run.answers.contents, kind="stable")[0]]]
             for run in task.runs.values()
             if len(run.places)
-        ]
-        return [Refusal(task.name, "documents", f"no document is in two runs ({'; '.join(first)})")]
+        }
+        named = "; ".join(f"{model} has {document}" for model, document in first.items())
+        return [Refusal(task.name, "documents", f"no document is in two runs ({named})")]
     refusals = _refuse_settings(task, notes, across)
     explained = any(refusal.kind == "prompts" for refusal in refusals)  # why prompts differ
     refusals += _refuse_documents(task, across) or ([] if explained else _refuse_prompts(task, notes, across))
     if "detector" not in across and not any(refusal.setting == "detector" for refusal in refusals):
-        keys = {
-            run.model: ", ".join(
-                sorted({key for readings in run.answers.readings.values() for key in calibrations_of(readings)})
-            )
-            for run in task.runs.values()
-        }
-        if different := _distinct({model: run_keys for model, run_keys in keys.items() if run_keys}):
+        every = {run.model: run.answers.readings.values() for run in task.runs.values()}
+        keys = {model: {key for each in of_run for key in calibrations_of(each)} for model, of_run in every.items()}
+        if different := _distinct({model: ", ".join(sorted(of_run)) for model, of_run in keys.items() if of_run}):
             reason = f"the detector, or its calibration, differs: {different}"
             refusals.append(Refusal(task.name, "detectors", reason, "detector"))
     return refusals
@@ -363,13 +360,8 @@ def pair_tasks(runs: Sequence[Run], across: Collection[str], pairs: Iterable[str
     for part in (part for run in runs for part in _split(run, names, across)):
         members = {group: tuple(names[task] for task in tasks) for group, tasks in part.groups.items()}
         groups |= {group: name_of.setdefault(frozenset(tasks), group) for group, tasks in members.items()}
-        renamed.append(
-            replace(
-                part,
-                tasks={names[name]: task for name, task in part.tasks.items()},
-                groups={groups[group]: tasks for group, tasks in members.items()},
-            )
-        )
+        of_part = {names[name]: task for name, task in part.tasks.items()}
+        renamed.append(replace(part, tasks=of_part, groups={groups[group]: tasks for group, tasks in members.items()}))
     return renamed, groups | names
 
 

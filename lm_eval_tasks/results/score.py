@@ -102,10 +102,8 @@ def score(
                 "labels"
             )
         return score_labels(samples, read, output, complete_to)
-    chosen = {
-        folder: {task: path for task, path in files.items() if is_tagged(task)} for folder, files in samples.items()
-    }
-    folders = {folder: files for folder, files in chosen.items() if files}
+    tagged = {folder: {task: path for task, path in of.items() if is_tagged(task)} for folder, of in samples.items()}
+    folders = {folder: files for folder, files in tagged.items() if files}
     others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
     if not folders:
         raise MissingSource(
@@ -114,14 +112,10 @@ def score(
         )
     if others:
         log.info("passed over, as no detector tags their answers: %s", others)
-    joined = {
-        folder: {
-            task: of_task
-            for task, samples_file in files.items()
-            if (of_task := _joined(read, task, samples_file, complete_to)).answers
-        }
-        for folder, files in (folders.items() if read else ())
-    }
+    joined: dict[Path, dict[str, MarksOfTask]] = {}
+    for folder, files in folders.items():
+        of_tasks = {task: _joined(read, task, samples_file, complete_to) for task, samples_file in files.items()}
+        joined[folder] = {task: of_task for task, of_task in of_tasks.items() if of_task.answers}
     if read and not any(joined.values()):
         raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
     written = []
@@ -132,23 +126,21 @@ def score(
     for folder, files in folders.items():
         target = (folder if output is None else output / below[folder] if len(folders) > 1 else output).resolve()
         target.mkdir(parents=True, exist_ok=True)
-        source = next(iter(files.values()))
-        place = str(source if len(files) == 1 else source.parent)
-        work = Work(files, {**metadata, "samples": place}, target)
+        source, of_tasks = next(iter(files.values())), joined[folder]
+        work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
         if LOGGED in files:
             from lm_eval_tasks.results.logs import rate_by_marks
 
-            if LOGGED not in joined.get(folder, {}):
+            if LOGGED not in of_tasks:
                 raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
             with locked_folder(target) as partial:
-                written.append(rate_by_marks(files[LOGGED], joined[folder][LOGGED], target, partial))
+                written.append(rate_by_marks(files[LOGGED], of_tasks[LOGGED], target, partial))
         elif launch.rank == 0:
-            with marked.in_force(joined.get(folder, {})):
+            with marked.in_force(of_tasks):
                 written.append(_score_model(work, _earlier_results(source)))
         else:
             processes.barrier()  # until the first process has the folder to itself
-            tag_part(work, launch.rank, launch.number)
-            processes.barrier()
+            _tag_together(work)
     return written
 
 
@@ -173,12 +165,10 @@ def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
     if absent := sorted(complete.keys() - groups):
         log.warning("groups that are not known here, and have no averages: %s", ", ".join(absent))
     in_groups = {task for members in groups.values() for task in members}
-    launch = processes.here()
     with locked_folder(work.folder) as partial:
-        if launch.number > 1:
+        if processes.here().number > 1:
             processes.barrier()
-            tag_part(work, launch.rank, launch.number)
-            processes.barrier()
+            _tag_together(work)
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored_detector):
             results = simple_evaluate(
@@ -318,11 +308,14 @@ class LoggedAnswers(DocumentAnswerer):
         self.samples = samples
 
     def respond(self, requests: Any, disable_tqdm: bool) -> list[str]:
-        answers = []
-        for request in requests:
-            response = self.samples[request.task_name][request.doc_id]["resps"][0][0]
-            answers.append(response if isinstance(response, str) else "")
-        return answers
+        answers = (self.samples[request.task_name][request.doc_id]["resps"][0][0] for request in requests)
+        return [answer if isinstance(answer, str) else "" for answer in answers]
+
+
+def _tag_together(work: Work) -> None:
+    launch = processes.here()
+    tag_part(work, launch.rank, launch.number)
+    processes.barrier()
 
 
 def tag_part(work: Work, number: int, size: int) -> None:
@@ -337,8 +330,6 @@ def tag_part(work: Work, number: int, size: int) -> None:
                 request.resps.append(answer)
             task.apply_filters()
 
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _Labelled = tuple[TaskRun, TaskAnswers, MarksOfTask]
 

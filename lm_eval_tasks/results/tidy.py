@@ -75,16 +75,14 @@ def _rows(
     keys = (key.rpartition(",") for key in task.results if "," in key)
     table = [(filter_name, name) for name, _, filter_name in keys if not name.endswith("_stderr")]
     finer = [(filter_name, name) for filter_name, by_name in task.figures.items() for name in by_name]
-    recorded = json.dumps(settings, ensure_ascii=False, default=str)
-    parts = (
-        parts_of_group(task.task, [member.signature_parts for member in members]) if members else task.signature_parts
-    )
+    recorded, parts = json.dumps(settings, ensure_ascii=False, default=str), task.signature_parts
+    if members:
+        parts = parts_of_group(task.task, [member.signature_parts for member in members])
     for filter_name, name in dict.fromkeys((*table, *finer)):
         figure, metric = task.figure(name, filter_name), task.metric(name)
         entry = task.figures.get(filter_name, {}).get(name, {})
-        if members and math.isclose(
-            (mean := reported_figure(members, name, filter_name, task.results)).value, figure.value
-        ):
+        mean = reported_figure(members, name, filter_name, task.results) if members else None
+        if mean and math.isclose(mean.value, figure.value):
             figure = figure._replace(low=mean.low, high=mean.high, n=mean.n)
         if math.isnan(figure.value) and not entry:  # the harness writes "N/A", or a text
             continue

@@ -14,19 +14,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, overload
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
-from custom_metrics.statistics.paired_difference import MOVER, TANGO, detectable_difference
+from custom_metrics.statistics.paired_difference import MOVER, TANGO, PairedDifference, detectable_difference
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED, Metric
-from lm_eval_tasks.results.board import Column, Costs, Pair, best_by_cost
+from lm_eval_tasks.results.board import Cell, Column, Costs, Pair, best_by_cost
 from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.doubts import by_part, read_answers
 from lm_eval_tasks.results.joining import (
@@ -55,66 +55,60 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference of two models on a metric of a task or of a group of tasks. What is not defined is ``nan``."""
+_ROW = (
+    "task benchmark language group tasks metric filter higher_is_better headline first second first_value second_value "
+    "difference low high p p_exact p_adjusted family n unit only_first only_second first_own second_own method denominator "
+    "first_measurable second_measurable standard_error documents significant detectable"
+).split()
 
-    task: str  # or the group
-    benchmark: str  # its folder; the name of a task that has no table
-    language: str  # empty for a group
-    group: bool  # a group is the mean over its tasks, each of which counts the same
-    tasks: int
-    metric: str
-    filter: str
-    higher_is_better: bool | None  # None: neither is
-    headline: bool
+
+class Difference(NamedTuple):
+    """The difference of two models of a column, first less second."""
+
+    column: Column
     first: int  # the models, by their places in :attr:`Comparison.models`
     second: int
-    first_value: float  # over what both models have
-    second_value: float
-    difference: float  # first minus second, with its 95 % bounds
-    low: float
-    high: float
-    p: float  # two-sided
-    p_exact: float  # of McNemar's exact test, for a share of one task
+    result: PairedDifference  # without bounds of its own, its standard error is a quarter of their width
     p_adjusted: float  # by Holm, over the `family`: :func:`custom_metrics.statistics.multiple_comparisons.adjusted`
     family: int
-    n: int  # what was paired, in `unit`: documents, articles, questions
-    unit: str
+    tasks: int  # that both have
+    unit: str  # of what was paired, `n` of the result: documents, articles, questions
+    documents: int  # that were paired
     only_first: int  # documents that count only for one of the models, and are in neither value
     only_second: int
-    first_own: float  # the models' values over all documents that count for them, as their runs report them
-    second_own: float
-    method: str  # of bounds and p
-    denominator: str  # the documents that count, in words
-    measured: Metric
-    first_measurable: bool = True  # whether its own value may be shown (:mod:`custom_metrics.statistics.figures`)
-    second_measurable: bool = True  # the paired difference can be measurable where the values are not
-    standard_error: float = math.nan  # of the difference; where only bounds are known, a quarter of their width
-    documents: int = 0  # that were paired; as many as `n`, unless they are in clusters
+
+    @property
+    def metric(self) -> Metric:
+        return self.column.metric
 
     @property
     def of_shares(self) -> bool:
         """Whether both values are shares of documents."""
-        return self.method in (TANGO, MOVER)
+        return self.result.method in (TANGO, MOVER)
 
     @property
     def detectable(self) -> float:
         """The smallest difference that so many documents show with a power of 80 %, without correction for others."""
-        return detectable_difference(self.standard_error, self.n if self.of_shares else 0)
+        return detectable_difference(self.result.standard_error, self.result.n if self.of_shares else 0)
+
+    @property
+    def cells(self) -> tuple[Cell, Cell]:
+        """Both models over all documents that count for them. Values can be not measurable where the difference is."""
+        return self.column.cells[self.first], self.column.cells[self.second]
+
+    @property
+    def has_values(self) -> bool:
+        """Whether both values may be shown as numbers (:mod:`custom_metrics.statistics.figures`)."""
+        return all(cell.is_measurable for cell in self.cells)
 
     @property
     def is_measurable(self) -> bool:
         """Whether the difference may be shown, on a scale twice as long as the metric's. Without bounds, whether both
         values may be."""
-        if math.isnan(self.low + self.high):
-            return self.first_measurable and self.second_measurable
-        return is_measurable(Figure(self.difference / 2, self.low / 2, self.high / 2), self.measured.unit)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether both values and the difference may be shown as numbers."""
-        return self.first_measurable and self.second_measurable and self.is_measurable
+        difference, low, high = self.result[2:5]
+        if math.isnan(low + high):
+            return self.has_values
+        return is_measurable(Figure(difference / 2, low / 2, high / 2), self.metric.unit)
 
     @property
     def significant(self) -> bool:
@@ -124,77 +118,47 @@ class Difference:
     @property
     def better(self) -> int | None:
         """Number of the model that is significantly better; ``None`` where none is, or neither direction is better."""
-        first = better(self.difference, self.p_adjusted, self.higher_is_better)
+        first = better(self.result.difference, self.p_adjusted, self.metric.higher_is_better)
         return None if first is None else self.first if first else self.second
 
     def turned(self) -> Difference:
         """The same difference, of the second model less the first."""
-        pairs = ("first", "second"), ("first_value", "second_value"), ("first_own", "second_own")
-        more = ("only_first", "only_second"), ("first_measurable", "second_measurable")
-        swapped = {a: getattr(self, b) for pair in (*pairs, *more) for a, b in (pair, pair[::-1])}
-        return replace(self, **swapped, difference=-self.difference, low=-self.high, high=-self.low)
+        first, second, difference, low, high = self.result[:5]
+        result = PairedDifference(second, first, -difference, -high, -low, *self.result[5:])
+        return self._replace(
+            first=self.second,
+            second=self.first,
+            result=result,
+            only_first=self.only_second,
+            only_second=self.only_first,
+        )
+
+    def as_json(self, models: Sequence[str]) -> dict[str, Any]:
+        """A row of ``compare --format csv``, with names of models; ``None`` for what is not defined."""
+        (one, other), result = self.cells, self.result._asdict()
+        row = {**vars(self.column), **self._asdict(), **result, "task": self.column.name, "metric": self.metric.name}
+        row |= {name: getattr(self.metric, name) for name in ("higher_is_better", "denominator")}
+        row |= {name: getattr(self, name) for name in ("significant", "detectable")}
+        row |= {"first": models[self.first], "first_value": result["first"], "first_own": one.value}
+        row |= {"second": models[self.second], "second_value": result["second"], "second_own": other.value}
+        row |= {"first_measurable": one.is_measurable, "second_measurable": other.is_measurable}
+        unknown = {name for name in _ROW if isinstance(row[name], float) and not math.isfinite(row[name])}
+        return {name: None if name in unknown else row[name] for name in _ROW}
 
 
 def differences_of(column: Column, pairs: Iterable[Pair] | None = None) -> Iterator[Difference]:
     """The rows of a column, of all pairs or some."""
-    for first, second in column.tested if pairs is None else pairs:
-        result, p, family = column.tested[first, second]
-        both, of_both = column.shared((first, second)), ((first, second), (first, first), (second, second))
-        documents, of_first, of_second = (int(sum(task.common[pair] for task in both)) for pair in of_both)
-        unit = both[0].unit
-        one, other = column.cells[first], column.cells[second]
+    for pair in column.tested if pairs is None else pairs:
+        result, p, family = column.tested[pair]
+        both, (one, other) = column.shared(pair), pair
+        documents, first, second = (
+            int(sum(task.common[of] for task in both)) for of in (pair, (one, one), (other, other))
+        )
         if math.isnan(result.standard_error):
             result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
-        values = result._asdict()
-        yield Difference(
-            task=column.name,
-            benchmark=column.benchmark,
-            language=column.language,
-            group=column.group,
-            tasks=len(both),
-            metric=column.metric.name,
-            filter=column.filter,
-            higher_is_better=column.metric.higher_is_better,
-            headline=column.headline,
-            first=first,
-            second=second,
-            first_value=values.pop("first"),
-            second_value=values.pop("second"),
-            p_adjusted=p,
-            family=family,
-            unit="passages" if result.n < documents and unit == "documents" else unit,  # that tasks share
-            only_first=of_first - documents,
-            only_second=of_second - documents,
-            first_own=one.value,
-            second_own=other.value,
-            denominator=column.metric.denominator,
-            measured=column.metric,
-            first_measurable=one.is_measurable,
-            second_measurable=other.is_measurable,
-            documents=documents,
-            **values,
-        )
-
-
-class AllDifferences(Sequence[Difference]):
-    """The rows of columns, computed when they are asked for: 200 runs have 20,000 in each column."""
-
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = columns
-
-    @cached_property
-    def _rows(self) -> tuple[Difference, ...]:
-        return tuple(row for column in self._columns for row in differences_of(column))
-
-    @overload
-    def __getitem__(self, place: int) -> Difference: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Difference]: ...
-    def __getitem__(self, place: int | slice) -> Difference | Sequence[Difference]:
-        return self._rows[place]
-
-    def __len__(self) -> int:
-        return sum(len(column.tested) for column in self._columns)
+        unit = "passages" if result.n < documents and both[0].unit == "documents" else both[0].unit  # that tasks share
+        counts = documents, first - documents, second - documents
+        yield Difference(column, *pair, result, p, family, len(both), unit, *counts)
 
 
 class Incomparable(ValueError):
@@ -206,7 +170,7 @@ class Comparison:
     """Runs compared pair by pair."""
 
     models: tuple[str, ...]  # all different
-    differences: Sequence[Difference]  # headline metrics first, groups before their tasks
+    columns: Sequence[Column]  # headline metrics first, groups before their tasks
     joined: tuple[DocumentCounts, ...]  # of each task, which documents were compared
     notes: tuple[str, ...]  # what a reader should know: other generation settings, left out documents and metrics
     refused: tuple[Refusal, ...] = ()  # tasks that cannot be compared, and were left out
@@ -214,7 +178,6 @@ class Comparison:
     paired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task to its other names in runs
     doubts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # about a model's answers
     costs: Mapping[str, Costs] = field(default_factory=dict)  # of three models and more: by task or group
-    columns: Sequence[Column] = ()  # in the order of the differences
     signatures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task or group to its signature by model
     # By task, groups of models that were asked the same, and what sets each apart from the first; and further comparisons,
     # of the models in second groups, in third groups ...
@@ -222,16 +185,20 @@ class Comparison:
     apart: Sequence[Comparison] = ()
     runs: Sequence[Run] = field(default=(), repr=False, compare=False)  # of the models; across settings, parts of runs
 
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Those of all columns and pairs: 200 runs have 20,000 in each column."""
+        return [row for column in self.columns for row in differences_of(column)]
+
     def select(self, metric: str, task: str | None = None) -> Iterator[Difference]:
         """The differences on a metric, of one task or of all."""
-        return (row for row in self.differences if row.metric == metric and task in (None, row.task))
+        chosen = (each for each in self.columns if each.metric.name == metric and task in (None, each.name))
+        return (row for column in chosen for row in differences_of(column))
 
     @cached_property
-    def spanning(self) -> Sequence[Difference]:
+    def spanning(self) -> list[Difference]:
         """Of each column a difference of every model: to the first of its order, where the two can be compared. What is
         said of many models rests on these; of two they are all."""
-        if not isinstance(self.differences, AllDifferences):
-            return self.differences
         return [row for column in self.columns for row in differences_of(column, _spanning(column))]
 
     def column(self, metric: str, task: str) -> Column | None:
@@ -251,27 +218,31 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as a JSON object, with names of models, and ``null`` for what is not defined."""
-        content = asdict(replace(self, differences=(), columns=(), groups={}, apart=(), runs=()))
-        content["differences"] = [*map(asdict, self.differences)]
-        for name in ("columns", "groups", "apart", "runs"):
-            del content[name]
-        for row, difference in zip(content["differences"], self.differences, strict=True):
-            row["first"], row["second"] = self.models[difference.first], self.models[difference.second]
-            row |= {"significant": difference.significant, "detectable": difference.detectable}
-            del row["measured"]
-            row |= {name: None for name, value in row.items() if isinstance(value, float) and not math.isfinite(value)}
-        for costs in content["costs"].values():
-            for at_cost in costs["at"]:
-                at_cost["best"] = self.models[at_cost["best"]]
-                at_cost["equals"] = [self.models[model] for model in at_cost["equals"]]
-            costs["turns"] = [(cost, self.models[model]) for cost, model in costs["turns"]]
-        content["signatures"] = {
-            name: dict(zip(self.models, lines, strict=True)) for name, lines in self.signatures.items()
+        names = self.models
+
+        def by_model(values: Iterable[Any]) -> dict[str, Any]:
+            return dict(zip(names, values, strict=True))
+
+        return {
+            "models": names,
+            "differences": [row.as_json(names) for row in self.differences],
+            "joined": [{**asdict(task), "only": by_model(task.only)} for task in self.joined],
+            "notes": self.notes,
+            "refused": [*map(asdict, self.refused)],
+            "across": self.across,
+            "paired": self.paired,
+            "doubts": {names[model]: [*doubts] for model, doubts in self.doubts.items()},
+            "costs": {
+                task: {
+                    "at": [
+                        {**asdict(at), "best": names[at.best], "equals": [names[n] for n in at.equals]} for at in of.at
+                    ],
+                    "turns": [(cost, names[model]) for cost, model in of.turns],
+                }
+                for task, of in self.costs.items()
+            },
+            "signatures": {name: by_model(lines) for name, lines in self.signatures.items()},
         }
-        content["doubts"] = {self.models[model]: [*doubts] for model, doubts in self.doubts.items()}
-        for task in content["joined"]:
-            task["only"] = dict(zip(self.models, task["only"], strict=True))
-        return content
 
 
 def _spanning(column: Column) -> list[Pair]:
@@ -341,24 +312,19 @@ def compare_runs(
     refused: list[Refusal] = []
     notes: dict[str, list[str]] = {}  # text to the tasks that it concerns
     joined: list[DocumentCounts] = []
-    compared: dict[str, MeasuredTask] = {}  # of the first groups
-    others: list[dict[str, MeasuredTask]] = []  # of second groups, of third groups, ...
+    compared: list[dict[str, MeasuredTask]] = [{}]  # of the first groups, of second groups, of third groups ...
     by_task: dict[str, list[tuple[Sequence[int], str]]] = {}
     for name in progress(_chosen_tasks(runs, models, groups, tasks, other_names)):
         task_runs = {number: run.tasks[name] for number, run in enumerate(runs) if name in run.tasks}
         if not refuse:
-            refused += [
-                Refusal(name, "answers", f"the answers of {models[number]} were not logged (--log_samples)")
-                for number, run in task_runs.items()
-                if run.samples is None
-            ]
+            why = "the answers of {} were not logged (--log_samples)"
+            unlogged = [number for number, run in task_runs.items() if run.samples is None]
+            refused += [Refusal(name, "answers", why.format(models[number])) for number in unlogged]
             task_runs = {number: run for number, run in task_runs.items() if run.samples is not None}
             if len(task_runs) < 2:
                 continue
-        of_runs = {number: read_answers(run) for number, run in task_runs.items()}
-        answers = {
-            n: (models[n], described(task_runs[n], of_run, bounds=False), of_run) for n, of_run in of_runs.items()
-        }
+        of_runs = [(number, run, read_answers(run)) for number, run in task_runs.items()]
+        answers = {n: (models[n], described(run, of_run, bounds=False), of_run) for n, run, of_run in of_runs}
         task = JoinedTask.join(name, answers)
         parts = [(task, "")] if refuse else comparable(task, across)
         if len(parts) == len(task.runs):  # no two are alike
@@ -376,37 +342,37 @@ def compare_runs(
             refused += measured.refusals
             if not measured.refusals:
                 task_notes += measured.notes
-                if place == 0:
-                    joined.append(part.count_documents(len(runs)))
-                others += [{} for _ in range(len(others), place)]
-                (others[place - 1] if place else compared)[name] = measured
+                joined += [part.count_documents(len(runs))] if place == 0 else []
+                compared += [{} for _ in range(len(compared), place + 1)]
+                compared[place][name] = measured
         for note in task_notes:
             notes.setdefault(note, []).append(name)
     if refused and refuse:
         raise Incomparable(_refusal_message(refused, varied))
+    first = compared[0]
     if metrics and not refused:
-        missing = [name for name in metrics if not any(name in task.measured for task in compared.values())]
-        reasons = {metric: why for task in reversed(compared.values()) for metric, why in task.unmeasured.items()}
-        if why := [f"{metric}: {reasons[metric]}" for metric in missing if metric in reasons]:
-            raise Incomparable(f"the runs cannot be compared. {'; '.join(why)}")
+        missing = [name for name in metrics if not any(name in task.measured for task in first.values())]
+        reasons = {metric: why for task in reversed(first.values()) for metric, why in task.unmeasured.items()}
+        if whys := [f"{metric}: {reasons[metric]}" for metric in missing if metric in reasons]:
+            raise Incomparable(f"the runs cannot be compared. {'; '.join(whys)}")
         if missing:
-            listed = sorted({metric.name for task in compared.values() for metric in task.run.metrics})
+            listed = sorted({metric.name for task in first.values() for metric in task.run.metrics})
             raise UsageError(f"no common task has the metric {', '.join(missing)}{known_instead(missing[0], listed)}")
     chosen_groups = {name: members for name, members in groups.items() if not tasks or name in tasks}
     messages = [f"{shorten(names, 3)}: {note}" for note, names in notes.items()]
-    whole = _of_columns(runs, models, chosen_groups, compared, messages)
+    whole = _of_columns(runs, models, chosen_groups, first, messages)
     for model, run in zip(models, runs, strict=True):
         unshared = [name for name in run.tasks if sum(name in other.tasks for other in runs) == 1]
         if unshared and not tasks:
             messages.append(f"only {model} has {shorten(unshared, _NAMED)}")
     if other_names and refuse and len(messages) > len(notes):  # they have tasks of which nothing is said
         messages.append(other_names)
-    settings = [{name: settings_of(run.tasks[name]) for name in compared if name in run.tasks} for run in runs]
+    settings = [{name: settings_of(run.tasks[name]) for name in first if name in run.tasks} for run in runs]
     named = {*across, *(["calibration"] if "detector" in across else [])}
     differ = {setting: tuple(texts) for setting, texts in differing(settings).items() if setting in named}
     if across and not differ and len(of_models) < 2:
         messages.append(f"what is recorded of the runs does not differ in what --across names ({', '.join(across)})")
-    paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in compared}
+    paired = {name: dict.fromkeys(run.tasks[name].task for run in runs if name in run.tasks) for name in first}
     return replace(
         whole,
         joined=tuple(joined),
@@ -415,7 +381,7 @@ def compare_runs(
         across=differ,
         paired={name: tuple(names) for name, names in paired.items() if len(names) > 1},
         groups=by_task,
-        apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in others],
+        apart=[_of_columns(runs, models, chosen_groups, of_groups, []) for of_groups in compared[1:]],
         runs=runs,
     )
 
@@ -428,15 +394,12 @@ def _of_columns(
     messages: list[str],
 ) -> Comparison:
     """What the columns of measured tasks say of the runs in them."""
-    runs = [
-        replace(
-            run,
-            tasks={
-                name: task for name, task in run.tasks.items() if name in compared and number in compared[name].doubts
-            },
-        )
-        for number, run in enumerate(runs)
-    ]
+
+    def measured(number: int, run: Run) -> Run:
+        of_run = {name for name, task in compared.items() if number in task.doubts}
+        return replace(run, tasks={name: task for name, task in run.tasks.items() if name in of_run})
+
+    runs = [measured(number, run) for number, run in enumerate(runs)]
     columns = columns_of(runs, groups, compared, messages)
     doubts = [
         {name: [summary for _, summary, _ in task.doubts.get(run, ())] for name, task in compared.items()}
@@ -446,22 +409,19 @@ def _of_columns(
     for column in columns if len(runs) > 2 else ():
         if column.metric.name == BALANCED and (best := best_by_cost(column, next(iter(compared.values())).run.cost)):
             costs.setdefault(column.name, best)
+    signatures: dict[str, tuple[str, ...]] = {}  # empty of a run that lacks the task or group
+    for name in dict.fromkeys(column.name for column in columns):
+        of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
+        signatures[name] = tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
     return Comparison(
         tuple(models),
-        AllDifferences(columns),
+        columns,
         (),
         (),
         doubts={number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
         costs=costs,
-        columns=columns,
-        signatures={name: _signatures(runs, name, groups) for name in dict.fromkeys(column.name for column in columns)},
+        signatures=signatures,
     )
-
-
-def _signatures(runs: Sequence[Run], name: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The signature of a task or group in each run, empty where the run lacks it."""
-    of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
-    return tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -488,10 +448,8 @@ def _chosen_tasks(
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
-        has = "; ".join(
-            f"{model} has {shorten(list(run.tasks), _NAMED)}" for model, run in zip(models, runs, strict=True)
-        )
-        raise UsageError(f"no task is in two runs: {has}{other_names and f'. {other_names}'}")
+        has = [f"{name} has {shorten(list(run.tasks), _NAMED)}" for name, run in zip(models, runs, strict=True)]
+        raise UsageError(f"no task is in two runs: {'; '.join(has)}{other_names and f'. {other_names}'}")
     chosen: list[str] = []
     for name in requested or common:
         if requested and name in groups:

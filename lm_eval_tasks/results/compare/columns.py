@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
-from typing import NamedTuple
+from itertools import chain, product
+from typing import Any, NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure, within_scale
@@ -150,25 +150,22 @@ def columns_of(
             measuring = [task for task in tasks if task.filter == filter_name and metric.name in task.measured]
             if measuring and (column := _column(runs, name, members, metric, filter_name, measuring, notes)):
                 columns.append(column)
-    columns = [  # without runs that share no task with another
-        replace(
-            column,
-            cells={run: cell for run, cell in column.cells.items() if any(run in pair for pair in column.tested)},
-        )
-        for column in tested(columns)
-        if column.tested
-    ]
+    columns = [column for column in tested(columns) if column.tested]
+    for place, column in enumerate(columns):  # without runs that share no task with another
+        in_pairs = {*chain(*column.tested)}
+        columns[place] = replace(column, cells={run: cell for run, cell in column.cells.items() if run in in_pairs})
     benchmarks = list(dict.fromkeys(column.benchmark for column in columns if not column.group))
     order = list(dict.fromkeys(column.metric.name for column in columns))
-    return sorted(
-        columns,
-        key=lambda column: (
+
+    def place_of(column: Column) -> tuple[Any, ...]:
+        return (
             benchmarks.index(column.benchmark),
             not column.headline,
             order.index(column.metric.name),
             not column.group,
-        ),
-    )
+        )
+
+    return sorted(columns, key=place_of)
 
 
 def _column(
@@ -194,10 +191,9 @@ def _column(
         of_run = [(task, each) for task, each in zip(tasks, measured, strict=True) if number in each.rows]
         if of_run:
             values = [each for _, each in of_run]
+            parts = pooled(values, [number]) if weighted else values
+            value = mean_of_strata([Figure(each.value(number)) for each in parts]).value
             figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
-            value = mean_of_strata(
-                [Figure(each.value(number)) for each in (pooled(values, [number]) if weighted else values)]
-            ).value
             figure = _figure(figures, values, number, metric)
             doubts = in_short([task.doubts.get(number, ()) for task, _ in of_run])
             alike = all(task.is_alike(number) for task, _ in of_run)

@@ -9,8 +9,9 @@ from dataclasses import replace
 from custom_metrics.statistics.figures import NOT_MEASURABLE
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.usage.printable import on_one_line, shorten
-from lm_eval_tasks.results.board import Column
-from lm_eval_tasks.results.compare import Comparison, Difference
+from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results.board import Cell, Column
+from lm_eval_tasks.results.compare import Comparison, Difference, differences_of
 from lm_eval_tasks.results.compare.verdicts import in_brackets, verdicts
 from lm_eval_tasks.results.formats import (
     ARROWS,
@@ -41,11 +42,11 @@ def render(
     """The comparison as ``text``, ``markdown``, ``latex``, ``html``, ``csv`` or ``json``, with a line end. Data has all
     differences. For three models and more there is a table of each metric, unless `pairs` are asked for; else one table of
     all differences. A `short` one has a row and a verdict for each benchmark and language."""
-    if form in ("csv", "json"):
-        content = comparison.as_json() | {
-            "verdicts": [line for verdict in verdicts(comparison) for line in verdict.lines]
-        }
-        return csv_of(content["differences"]) if form == "csv" else json_of(content)
+    if form == "csv":
+        return csv_of([row.as_json(comparison.models) for row in comparison.differences])
+    if form == "json":
+        told = [line for verdict in verdicts(comparison) for line in verdict.lines]
+        return json_of(comparison.as_json() | {"verdicts": told})
     if len(comparison.models) > 2 and not (pairs or short):
         return render_sections(matrices(comparison, notation), form)
     table = short_table(comparison) if short else differences_table(comparison, notation)
@@ -69,64 +70,71 @@ _SIGNATURES = 3  # lines; tables in JSON have all
 
 def differences_table(comparison: Comparison, notation: Notation = FRACTIONS) -> Section:
     """A table of all differences, with what is better in words, and how to read it."""
-    names = [on_one_line(name) for name in comparison.models]
-    letters = [letter_of(index) for index in range(len(names))]
-    two = len(names) == 2
-    filters = {(row.benchmark, row.metric, row.filter) for row in comparison.differences}
+    letters = [letter_of(index) for index in range(len(comparison.models))]
+    two, differences = len(letters) == 2, comparison.differences
+    filters = {(row.column.benchmark, row.metric.name, row.column.filter) for row in differences}
     several = len(filters) > len({filtered[:2] for filtered in filters})
-    dropped = any(row.only_first or row.only_second for row in comparison.differences)
+    dropped = any(row.only_first or row.only_second for row in differences)
     header = ["task", "metric", *(letters if two else ("pair", "first", "second")), "difference", "p", "n", "shows"]
     rows = []
-    for row in comparison.differences:
+    for row in differences:
+        column, result = row.column, row.result
         cells = [
-            f"{row.task} (mean of {row.tasks})" if row.group else row.task,
-            row.metric + ARROWS[row.higher_is_better] + (f" ({row.filter})" if several else ""),
+            f"{column.name} (mean of {row.tasks})" if column.group else column.name,
+            _named(row.metric) + (f" ({column.filter})" if several else ""),
             *([] if two else [f"{letters[row.first]} - {letters[row.second]}"]),
-            _value(row.first_value, row.first_own, row, notation) if row.first_measurable else NOT_MEASURABLE,
-            _value(row.second_value, row.second_own, row, notation) if row.second_measurable else NOT_MEASURABLE,
+            *(_value(value, cell, row, notation) for value, cell in zip(result[:2], row.cells, strict=True)),
             _difference(row, notation),
-            p_value(row.p_adjusted) + ("*" if row.significant else ""),
-            f"{row.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
-            "-" if math.isnan(row.detectable) else notation.size(row.detectable, row.measured.unit),
+            _p(row),
+            f"{result.n}" + ("" if row.unit == "documents" else f" {row.unit}"),
+            "-" if math.isnan(row.detectable) else notation.size(row.detectable, row.metric.unit),
             *([f"{row.only_first} / {row.only_second}"] if dropped else []),
         ]
         rows.append(tuple(map(on_one_line, cells)))
     texts = [line for verdict in verdicts(comparison, notation) for line in verdict.lines]
-    before = (*reservations(comparison), *legend(comparison.models), *map(on_one_line, _across(comparison, letters)))
+    having = [(setting, have) for setting, have in _having(comparison, letters) if setting != "version"]
+    across = [f"Compared across {setting}: {have}" for setting, have in having]
+    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
+        across.append(f"Paired: {shorten(pairs, 2)}")
+    before = (*reservations(comparison), *legend(comparison.models), *map(on_one_line, across))
     after = tuple(map(on_one_line, (*texts, *_explanations(comparison, letters))))
     return Section((*header, *(["only one"] if dropped else [])), tuple(rows), before, after)
 
 
-def _value(value: float, run_value: float, row: Difference, notation: Notation) -> str:
-    text, own_text = (notation.value(each, row.measured.unit) for each in (value, run_value))
-    return text if text == own_text else f"{text} ({own_text})"
+def _named(metric: Metric) -> str:
+    return metric.name + ARROWS[metric.higher_is_better]
+
+
+def _p(row: Difference) -> str:
+    return p_value(row.p_adjusted) + ("*" if row.significant else "")
+
+
+def _value(value: float, cell: Cell, row: Difference, notation: Notation) -> str:
+    text, own = (notation.value(each, row.metric.unit) for each in (value, cell.value))
+    return NOT_MEASURABLE if not cell.is_measurable else text if text == own else f"{text} ({own})"
 
 
 def _difference(row: Difference, notation: Notation) -> str:
-    if row.n == 0:
+    result, unit = row.result, row.metric.unit
+    if result.n == 0:
         return "-"
-    if not row.is_measurable and math.isnan(row.low + row.high):
-        return NOT_MEASURABLE
-    unit = row.measured.unit
-    value = notation.difference(row.difference, unit) if row.is_measurable else NOT_MEASURABLE
-    return f"{value} [{notation.range(row.low, row.high, unit) or '-'}]"
+    value = notation.difference(result.difference, unit) if row.is_measurable else NOT_MEASURABLE
+    if not row.is_measurable and math.isnan(result.low + result.high):
+        return value
+    return f"{value} [{notation.range(result.low, result.high, unit) or '-'}]"
 
 
 def short_table(comparison: Comparison) -> Section:
     """One row for each benchmark and language, and the verdict on it: of two models, or of the best and the next."""
     names, cells, told = [*short_names(comparison.models).values()], [], verdicts(comparison)
     for row in (verdict.leading for verdict in told):
-        unit = row.measured.unit
+        unit, pair = row.metric.unit, (row.first, row.second)
         values = [
-            f"{names[model]} {PAGE.value(value, unit) if is_measurable else NOT_MEASURABLE}"
-            for model, value, is_measurable in (
-                (row.first, row.first_value, row.first_measurable),
-                (row.second, row.second_value, row.second_measurable),
-            )
+            f"{names[model]} {PAGE.value(value, unit) if cell.is_measurable else NOT_MEASURABLE}"
+            for model, value, cell in zip(pair, row.result[:2], row.cells, strict=True)
         ]
-        difference = f"{PAGE.difference(row.difference, unit)}{in_brackets(row.low, row.high, unit)}"
-        p = p_value(row.p_adjusted) + ("*" if row.significant else "")
-        cells.append((on_one_line(row.task), row.metric + ARROWS[row.higher_is_better], *values, difference, p))
+        difference = f"{PAGE.difference(row.result.difference, unit)}{in_brackets(*row.result[3:5], unit)}"
+        cells.append((on_one_line(row.column.name), _named(row.metric), *values, difference, _p(row)))
     return Section(
         ("task", "metric", "first", "second", "difference [95 %]", "p"),
         tuple(cells),
@@ -156,16 +164,6 @@ def _having(comparison: Comparison, names: Sequence[str]) -> Iterator[tuple[str,
         yield setting, "; ".join(have)
 
 
-def _across(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """The settings that the runs are compared across, and the tasks of other names that are compared, as lines."""
-    lines = [
-        f"Compared across {setting}: {have}" for setting, have in _having(comparison, names) if setting != "version"
-    ]
-    if pairs := [" with ".join(tasks) for tasks in comparison.paired.values()]:
-        lines.append(f"Paired: {shorten(pairs, 2)}")
-    return lines
-
-
 def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
     """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
     comparison."""
@@ -185,22 +183,21 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
             f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
             f"for each other. Bounds are those of each comparison alone."
         )
-    lines += dict.fromkeys(f"{row.metric}: {row.measured.definition}." for row in rows if row.measured.balances)
+    lines += dict.fromkeys(f"{each.name}: {each.definition}." for each in (row.metric for row in rows) if each.balances)
     lines += [f"Doubts about {names[model]}: {'; '.join(doubts)}." for model, doubts in comparison.doubts.items()]
-    if not all(row.is_shown for row in rows):
+    if not all(row.has_values and row.is_measurable for row in rows):
         lines.append("Not measurable: the 95 % bounds span more than half of the scale (--format json has the value).")
     if pairs and any(row.only_first or row.only_second for row in rows):
         lines.append("Only one: documents that count for one of both models alone, and are left out of both values.")
-    values = [pair for row in rows for pair in ((row.first_value, row.first_own), (row.second_value, row.second_own))]
-    if pairs and any(abs(value - run_value) > 1e-9 for value, run_value in values):
+    values = [pair for row in rows for pair in zip(row.result[:2], row.cells, strict=True)]
+    if pairs and any(abs(value - cell.value) > 1e-9 for value, cell in values):
         lines.append("In brackets: the run's own value, over all documents that count for that model.")
-    if methods := dict.fromkeys(row.method for row in rows if row.method):
+    if methods := dict.fromkeys(row.result.method for row in rows if row.result.method):
         lines.append(f"Methods: {'; '.join(methods)}.")
-    unshared = [
-        f"{task.task}: {', '.join(f'{n} in {name} only' for name, n in zip(names, task.only, strict=True) if n)}"
-        for task in comparison.joined
-        if any(task.only)
-    ]
+    unshared = []
+    for task in comparison.joined:
+        only = [f"{n} in {name} only" for name, n in zip(names, task.only, strict=True) if n]
+        unshared += [f"{task.task}: {', '.join(only)}"] if only else []
     if unshared:
         more = f"; and {len(unshared) - 5} more tasks" if len(unshared) > 5 else ""
         lines.append(f"Documents that are not compared: {'; '.join(unshared[:5])}{more}.")
@@ -258,19 +255,13 @@ def shortened(name: str, most: int = _LONGEST_NAME) -> str:
 
 
 def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across: str, notation: Notation) -> Section:
-    rows = [row for row in comparison.select(column.metric.name, column.name) if row.filter == column.filter]
+    rows = [*differences_of(column)]
     place = {model: at for at, model in enumerate(column.order, 1)}
-    cells = [
-        (
-            str(at),
-            names[model],
-            notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE,
-            str(cell.rank or "-"),
-            ranges(sorted(place[other] for other in column.beaten_by(model))) or "-",
-        )
-        for model, at in place.items()
-        for cell in [column.cells[model]]
-    ]
+    cells = []
+    for at, model in enumerate(column.order, 1):
+        cell, beaten = column.cells[model], sorted(place[other] for other in column.beaten_by(model))
+        value = notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE
+        cells.append((str(at), names[model], value, str(cell.rank or "-"), ranges(beaten) or "-"))
     most = max(row.tasks for row in rows)
     partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
     where = f"{column.name} (mean of {most} tasks{partly})" if column.group else column.name
@@ -293,6 +284,8 @@ def _detectable(rows: Sequence[Difference], notation: Notation) -> str:
     rows = [row for row in rows if row.tasks == most]
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
     extremes = (*smallest[:1], *smallest[-1:])
-    ends = " to ".join(dict.fromkeys(notation.size(end, rows[0].measured.unit) for end in extremes))
-    counts = " to ".join(dict.fromkeys(f"{f((row.n for row in rows if row.n), default=0):,}" for f in (min, max)))
+    ends = " to ".join(dict.fromkeys(notation.size(end, rows[0].metric.unit) for end in extremes))
+    counts = " to ".join(
+        dict.fromkeys(f"{f((row.result.n for row in rows if row.result.n), default=0):,}" for f in (min, max))
+    )
     return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""

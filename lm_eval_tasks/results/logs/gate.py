@@ -114,9 +114,7 @@ def checks_of(
     checks = [] if limit is None else [check_limit(figure, limit, margin)]
     if baseline is not None:
         found = compare_runs([run, baseline], [LOGGED], [FLAGGED_ANSWERS], refuse=False).differences
-        checks += [
-            check_baseline(each.difference, each.low, each.high, each.n, margin, each.unit) for each in found[:1]
-        ]
+        checks += [check_baseline(*each.result[2:5], each.result.n, margin, each.unit) for each in found[:1]]
         checks += [] if found else [check_baseline(math.nan, math.nan, math.nan, 0)]
     return checks
 

@@ -10,7 +10,7 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,9 +75,9 @@ class Report:
     """Runs, and what the board says of them."""
 
     runs: Mapping[str, Run]  # by label
-    read_answers: ReadAnswers = field(repr=False, compare=False)
     comparison: Comparison | None = None  # None of one run, or where nothing can be compared
     why_none: str = ""  # why runs are not compared
+    reader: ReadAnswers | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, runs: Sequence[Run], read_answers: ReadAnswers | None = None) -> Report:
@@ -90,28 +90,32 @@ class Report:
             ValueError: there are no runs.
             CorruptSource: a samples file is damaged in the middle.
         """
-        from lm_eval_tasks.results.report.documents import caching_reader
-
         if not runs:
             raise ValueError("a report needs a run")
-        read = read_answers or caching_reader()
+        read = cls({}, reader=read_answers).read_answers
         runs = [described_run(run, read) for run in runs]
-        by_label = dict(zip(labels(runs), runs, strict=True))
-        if len(runs) < 2:
-            return cls(by_label, read)
+        comparison, why = None, ""
         try:
-            return cls(by_label, read, compare_runs(runs, refuse=False, read_answers=read))
+            comparison = compare_runs(runs, refuse=False, read_answers=read) if len(runs) > 1 else None
         except (ValueError, MissingSource) as error:  # nothing in common, other documents, no answers
-            return cls(by_label, read, why_none=f"The models are not compared: {error}")
+            why = f"The models are not compared: {error}"
+        return cls(dict(zip(labels(runs), runs, strict=True)), comparison, why, read)
 
     @classmethod
     def comparing(cls, runs: Sequence[Run], *options: Any, **more: Any) -> Report:
         """The report of what some runs have in common; options and errors as of
         :func:`lm_eval_tasks.results.compare.compare_runs`."""
         comparison = compare_runs(runs, *options, **more)
-        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), _read_later(), comparison)
+        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), comparison)
 
     # -------------------------------------------------------------------------------------------------- what it holds
+
+    @cached_property
+    def read_answers(self) -> ReadAnswers:
+        """Gives the answers of a task; by default, it keeps what it has read."""
+        from lm_eval_tasks.results.report.documents import caching_reader
+
+        return self.reader or caching_reader()
 
     @cached_property
     def headlines(self) -> list[Column]:
@@ -148,7 +152,10 @@ class Report:
             whole = "mean" if overview.languages else overview.family
             for part, each in {whole: overview, **overview.languages}.items():
                 doubts = {row.model: row.doubts for row in each.rows}
-                for column, run in ((of, run) for of in self._columns(each, overview.group) for run in of.order):
+                names = {column.metric.name for column in each.columns}
+                compared = self.comparison.of_group(overview.group).columns if self.comparison else ()
+                others = [c for c in compared if c.name == each.task and c.metric.name not in names]
+                for column, run in ((of, run) for of in (*each.columns, *others) for run in of.order):
                     cell, metric, model = column.cells[run], column.metric, models[run]
                     read_by, figure = cell.family.filter if cell.family else column.filter, cell.figure
                     name = metric.name if read_by in ("answer", "tags", "none", "") else f"{metric.name}, {read_by}"
@@ -158,14 +165,6 @@ class Report:
                     known = (number if math.isfinite(number) else None for number in (value, figure.low, figure.high))
                     cells = *where, *known, figure.n or None, cell.rank, doubts[model]
                     yield {**dict(zip(FIGURE_COLUMNS, cells, strict=True)), **no_tags, **(tags or {}).get(model, {})}
-
-    def _columns(self, overview: Overview, group: int) -> Iterator[Column]:
-        """The columns of the headlines that have a sentence, and the others that are compared."""
-        yield from overview.columns
-        names = {column.metric.name for column in overview.columns}
-        for column in self.comparison.of_group(group).columns if self.comparison else ():
-            if column.name == overview.task and column.metric.name not in names:
-                yield column
 
     # ------------------------------------------------------------------------------------------------------ renderings
 
@@ -222,8 +221,7 @@ class Report:
 
         page = self._page(paper) | more
         page["by"] = sections_by(by, self.runs, self.read_answers) if by and isinstance(by, str) else by
-        read = len(self.runs) <= MOST_READ
-        sampled = read_documents(self.runs, self.read_answers) if read else []
+        sampled = read_documents(self.runs, self.read_answers) if page["read"] else []
 
         def rendered(number: int | None) -> bytes:
             """The page with so many documents of each task."""
@@ -231,9 +229,8 @@ class Report:
             return render(page | content).encode("utf-8", "replace")
 
         html = rendered(documents)
-        if at_most is not None and documents is not None and len(html) > at_most and read:
-            empty = len(rendered(0))
-            number = documents
+        if at_most is not None and documents is not None and len(html) > at_most and sampled:
+            empty, number = len(rendered(0)), documents
             while number > 1 and len(html) > max(at_most, empty):
                 number = max(1, min(number - 1, number * (at_most - empty) // (len(html) - empty)))
                 html = rendered(number)
@@ -289,18 +286,6 @@ class Report:
                 key = column.benchmark, column.metric.name, column.filter
                 by_metric.setdefault(key, []).extend(differences_of(column))
         return [*by_metric.values()]
-
-
-def _read_later() -> ReadAnswers:
-    """As :func:`lm_eval_tasks.results.report.documents.caching_reader`, which is made for the first answer."""
-
-    @cache
-    def reader() -> ReadAnswers:
-        from lm_eval_tasks.results.report.documents import caching_reader
-
-        return caching_reader()
-
-    return lambda task: reader()(task)
 
 
 def write_report(runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, *options: Any, **more: Any) -> Path:

@@ -24,16 +24,7 @@ from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
 from lm_eval_tasks.runs.answers import digest_of
 from lm_eval_tasks.runs.kept import read_kept
 
-_TURNS = (
-    "differ",
-    "marked",
-    "hallucinated",
-    "wrong",
-    "disagree",
-    "invalid",
-    "abstained",
-    "",
-)  # the last one: documents of no kind
+_TURNS = (*"differ marked hallucinated wrong disagree invalid abstained".split(), "")  # the last: documents of no kind
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
 _COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
 _NAMES = (*KINDS,)
@@ -176,10 +167,9 @@ class DocumentSampler:
             chosen = [*dict.fromkeys([*chosen, *marked[:_MARKED]])]
         for document in sorted(chosen, key=lambda place: -np.nan_to_num(self._differs[place])):
             rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
-            answered = [(model, row, _kinds_of(bits)) for model, row, bits in rows if row >= 0]
-            laid_out = reader.lay_out({model: self._answers[model][row] for model, row, _ in answered})
-            judged = zip(laid_out.answers, answered, strict=True)
-            answers = tuple(answer._replace(kinds=answer_kinds) for answer, (_, _, answer_kinds) in judged)
+            answered = {model: (row, _kinds_of(bits)) for model, row, bits in rows if row >= 0}
+            laid_out = reader.lay_out({model: self._answers[model][row] for model, (row, _) in answered.items()})
+            answers = tuple(answer._replace(kinds=answered[answer.model][1]) for answer in laid_out.answers)
             documents.append(laid_out._replace(answers=answers, kinds=kinds[document]))
         return TaskDocuments(
             task.task,

@@ -42,22 +42,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _ACROSS = 3  # panels side by side, at most
 
 
-class Axis(NamedTuple):
-    """An axis: its label; its ends, by default 0 and the largest value; and whether values are shown as percent."""
-
-    label: str
-    limits: tuple[float, float] | None = None
-    is_percent: bool = False
-
-
 class Line(NamedTuple):
-    """A line of a panel: its label, and its figures below each other. A mean is set apart from the lines above. `looks` are
-    the numbers of the figures' colours and markers; default 0, 1, ..."""
+    """A line of a panel: its label, and its figures below each other, with the numbers of their colours and markers. A mean
+    is set apart from the lines above."""
 
     label: str
     figures: Sequence[Figure]
+    looks: Sequence[int]
     is_mean: bool = False
-    looks: Sequence[int] = ()
 
 
 class Panel(NamedTuple):
@@ -65,16 +57,18 @@ class Panel(NamedTuple):
 
     title: str
     lines: Sequence[Line]
-    x: Axis
+    label: str  # of the axis
+    is_percent: bool
+    limits: tuple[float, float] | None  # of the axis; by default 0 and the largest value
 
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of the axis."""
-        return self.x.limits or (0.0, _largest(figure for line in self.lines for figure in line.figures))
+        return self.limits or (0.0, _largest(figure for line in self.lines for figure in line.figures))
 
     def drawn(self, line: Line) -> Iterator[tuple[int, float, float | None, float]]:
         """The look of each figure of a line that is known, and the places of its bounds and value on an axis of 100."""
-        for look, figure in zip(line.looks or range(len(line.figures)), line.figures, strict=True):
+        for look, figure in zip(line.looks, line.figures, strict=True):
             if places := on_axis(figure, *self.ends):
                 yield look, *places
 
@@ -89,17 +83,18 @@ class Point(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Points between two axes, which begin at 0; of two shares both end at the same value."""
+    """Points between two axes with labels, which begin at 0; those of shares end at the same value."""
 
-    x: Axis
-    y: Axis
+    x: str
+    y: str
+    is_percent: bool
     points: Sequence[Point]
 
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of both axes."""
         right, top = (1.05 * _largest(getattr(point, side) for point in self.points) for side in ("x", "y"))
-        return (max(right, top),) * 2 if self.x.is_percent and self.y.is_percent else (right, top)
+        return (max(right, top),) * 2 if self.is_percent else (right, top)
 
 
 def _largest(figures: Iterator[Figure]) -> float:
@@ -252,20 +247,18 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
     folders that are given; errors as of :meth:`Plot.svg`."""
     written = []
     for plot in plots:
-        if svg_dir is not None:
-            title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
-            start, body = plot.svg().split(">", 1)
-            written.append(svg_dir / f"{plot.name}.svg")
+        title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
+        for folder, form in ((svg_dir, "svg"), (png_dir, "png")):
+            if folder is None:
+                continue
+            written.append(folder / f"{plot.name}.{form}")
             with whole_file(written[-1]) as partial:
-                partial.write_text(
-                    '<?xml version="1.0" encoding="UTF-8"?>\n'
-                    f'{start} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}\n',
-                    "utf-8",
-                )
-        if png_dir is not None:
-            written.append(png_dir / f"{plot.name}.png")
-            with whole_file(written[-1]) as partial:
-                plot.write(partial, format="png", dpi=200)
+                if form == "png":
+                    plot.write(partial, format="png", dpi=200)
+                else:
+                    start, body = plot.svg().split(">", 1)
+                    described = f'{start} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}\n'
+                    partial.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{described}', "utf-8")
     return written
 
 
@@ -284,10 +277,9 @@ def draw_plane(plane: Plane, series: Mapping[str, int]) -> Any:
             axes.hlines(y.value, x.low, x.high, color=style["color"])
             axes.vlines(x.value, y.low, y.high, color=style["color"])
     right, top = plane.ends
-    axes.set(xlim=(-0.04 * right, right), ylim=(-0.04 * top, top), xlabel=plane.x.label, ylabel=plane.y.label)
-    for axis, is_percent in ((axes.xaxis, plane.x.is_percent), (axes.yaxis, plane.y.is_percent)):
-        if is_percent:
-            axis.set_major_formatter(PERCENT)
+    axes.set(xlim=(-0.04 * right, right), ylim=(-0.04 * top, top), xlabel=plane.x, ylabel=plane.y)
+    for axis in (axes.xaxis, axes.yaxis) if plane.is_percent else ():
+        axis.set_major_formatter(PERCENT)
     legend(picture, [(name, marker_style(look)) for name, look in series.items()])
     return picture
 
@@ -314,7 +306,7 @@ def _draw_panel(axes: Any, panel: Panel, labels: Sequence[str]) -> None:
         if place:
             axes.axhline(place - 0.5, color=INK, linewidth=0.7, alpha=1 if line.is_mean else 0.12)
         number = len(line.figures)
-        for at, (look, figure) in enumerate(zip(line.looks or range(number), line.figures, strict=True)):
+        for at, (look, figure) in enumerate(zip(line.looks, line.figures, strict=True)):
             height = place + (at - (number - 1) / 2) * 0.8 / number
             by_look.setdefault(look, []).append((height, figure))
     for look, points in by_look.items():
@@ -322,10 +314,10 @@ def _draw_panel(axes: Any, panel: Panel, labels: Sequence[str]) -> None:
         axes.hlines(heights, [x.low for _, x in points], [x.high for _, x in points], color=style["color"])
         axes.plot([x.value for _, x in points], heights, linestyle="none", **style)
     axes.set_yticks(range(len(panel.lines)), labels)
-    axes.set(xlabel=panel.x.label, ylim=(len(panel.lines) - 0.5, -0.5))
+    axes.set(xlabel=panel.label, ylim=(len(panel.lines) - 0.5, -0.5))
     start, end = panel.ends
     axes.set_xlim(start - 0.03 * (end - start), end + 0.03 * (end - start))
-    if panel.x.is_percent:
+    if panel.is_percent:
         axes.xaxis.set_major_formatter(PERCENT)
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)

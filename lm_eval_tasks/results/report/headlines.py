@@ -61,24 +61,16 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_par
 def _cells_of(family: Family, read_answers: ReadAnswers, compared: bool) -> Iterator[tuple[Metric, Cell]]:
     """The headlines of a run's family of tasks, by metric. A run that is `compared` with others also has what its detector
     flags, where only marks could measure more."""
-    broken = {
-        language: signs_of(task, read_answers(task) if task.samples else None)
-        for language, task in family.tasks.items()
-    }
-    is_alike = all(
-        any(kind == "alike" for kind, *_ in doubts_about_answers(task, family.filter, broken[language]))
-        for language, task in family.tasks.items()
-    )
+    tasks, signs = family.tasks, dict[str, Signs]()
+    for language, task in tasks.items():
+        signs[language] = signs_of(task, read_answers(task) if task.samples else None)
+    of_tasks = [doubts_about_answers(task, family.filter, signs[language]) for language, task in tasks.items()]
+    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in of_tasks)
     for metric in _metrics_of(family, compared):
         mean = family.mean(metric.name)
-        yield (
-            metric,
-            Cell.of(mean, metric, is_alike)._replace(
-                family=family,
-                explanation=_sentence(family, metric, mean),
-                reasons=doubts_of(family, metric, mean, broken),
-            ),
-        )
+        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, signs)
+        cell = Cell.of(mean, metric, is_alike)
+        yield metric, cell._replace(family=family, explanation=sentence, reasons=reasons)
 
 
 def _metrics_of(family: Family, compared: bool) -> list[Metric]:

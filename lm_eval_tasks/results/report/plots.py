@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
 from custom_metrics.usage.printable import shorten
@@ -13,7 +13,7 @@ from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import MEAN, Family, families
 from lm_eval_tasks.results.formats import short_names
-from lm_eval_tasks.results.report.drawing import Axis, Line, Panel, Plane, Plot, Point, Row
+from lm_eval_tasks.results.report.drawing import Line, Panel, Plane, Plot, Point, Row
 from lm_eval_tasks.runs import Run, labels
 
 MANY = 3
@@ -86,7 +86,7 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
     undrawn = [" of ".join(filter(None, (entry.group, entry.label))) for entry in shown if not _is_drawn(entry, pair)]
     left_out = f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
     point = f"the mean of a model over its {family.parts}" if len(family.tasks) > 1 else "a model"
-    names, of_shares = short_names(means), metric.unit == price.unit == "share"
+    names = short_names(means)
     return Plot(
         name=f"{family.name}_trade_off",
         title=f"{metric.heading} / {price.heading} ({family.name})",
@@ -95,19 +95,18 @@ def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price:
             f"right: {metric.heading} ({metric.better} is better). Upwards: {price.heading} ({price.better} is better). A "
             f"model can improve either at the price of the other.{left_out if undrawn else ''}"
         ),
-        columns=("model", _group_of(family), *_columns_of(pair)),
-        rows=_rows_of(shown, pair),
+        **_table(family.parts[:-1], shown, {metric.name: metric, price.name: price}),
         series={names[label]: entry.look for label, entry in means.items()},
         plane=Plane(
-            Axis(metric.heading, is_percent=of_shares),
-            Axis(price.heading, is_percent=of_shares),
+            metric.heading,
+            price.heading,
+            metric.unit == price.unit == "share",
             [
                 Point(entry.look, entry.figures[metric.name], entry.figures[price.name], entry in parts)
                 for entry in shown
                 if _is_drawn(entry, pair)
             ],
         ),
-        shares=frozenset(each.name for each in (metric, price) if each.unit == "share"),
         family=family.name,
     )
 
@@ -130,7 +129,7 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
         else:
             text = names[label] + ("" if has_parts or not group else f" on {group}")
         figures = [entry.figures.get(name, UNDEFINED) for entry in entries]
-        return Line(text, figures, by_part and group == MEAN, [entry.look for entry in entries])
+        return Line(text, figures, [entry.look for entry in entries], by_part and group == MEAN)
 
     return Plot(
         name=f"{family.name}_intervals",
@@ -139,24 +138,19 @@ def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, 
             "Lines are 95 % bounds. A line without a mark spans more than half of the scale: the figure is not measurable. "
             "A figure without a line is undefined, or not in the run."
         ),
-        columns=("model", _group_of(family) if has_parts else "system", *_columns_of(metrics)),
-        rows=_rows_of(entries, metrics),
+        **_table(family.parts[:-1] if has_parts else "system", entries, metrics),
         series={names[label]: look for label, look in looks.items()} if by_part else {},
         panels=tuple(
             Panel(
                 metric.title or name.replace("_", " "),
                 [line_of(entries, name) for entries in lines.values()],
-                Axis("" if metric.unit == "share" else metric.unit, _LIMITS.get(metric.unit), metric.unit == "share"),
+                "" if metric.unit == "share" else metric.unit,
+                metric.unit == "share",
+                _LIMITS.get(metric.unit),
             )
             for name, metric in metrics.items()
         ),
-        shares=frozenset(name for name, metric in metrics.items() if metric.unit == "share"),
     )
-
-
-def _group_of(family: Family) -> str:
-    """The heading of the column that has the parts of a family."""
-    return "task" if family.parts == "tasks" else "language"
 
 
 def _is_unknown(figure: Figure) -> bool:
@@ -168,12 +162,8 @@ def _is_drawn(entry: _Entry, metrics: Iterable[str]) -> bool:
     return not any(math.isnan(entry.figures.get(metric, UNDEFINED).value) for metric in metrics)
 
 
-def _columns_of(metrics: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{metric}{ending}" for metric in metrics for ending in ("", "_low", "_high", "_n"))
-
-
-def _rows_of(entries: Iterable[_Entry], metrics: Iterable[str]) -> tuple[Row, ...]:
-    """A row for each entry: model, group, and the cells of :func:`_columns_of`."""
+def _table(group: str, entries: Iterable[_Entry], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """The table of a plot: a row for each entry, with model, `group`, and each figure's bounds and number of documents."""
     rows: list[Row] = []
     for entry in entries:
         cells: list[str | float | int | None] = []
@@ -181,4 +171,6 @@ def _rows_of(entries: Iterable[_Entry], metrics: Iterable[str]) -> tuple[Row, ..
             value, low, high = (None if math.isnan(number) else number for number in figure[:3])
             cells += [NOT_MEASURABLE if _is_unknown(figure) else value, low, high, figure.n]
         rows.append((entry.label, entry.group, *cells))
-    return tuple(rows)
+    columns = ("model", group, *(f"{name}{ending}" for name in metrics for ending in ("", "_low", "_high", "_n")))
+    shares = frozenset(name for name, metric in metrics.items() if metric.unit == "share")
+    return {"columns": columns, "rows": tuple(rows), "shares": shares}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -106,29 +106,23 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = (), marked: Sequence
         spans, marked = (
             [span._replace(start=moved(span.start), end=moved(span.end)) for span in both] for both in (spans, marked)
         )
-    visible = text[:limit]
-    pieces, position = [], 0
+    visible, flagged, position = text[:limit], [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         start, end = max(position, span.start), min(span.end, len(visible))
         if start < end:
-            between = [Piece(visible[position:start])] if start > position else []
-            pieces += [*between, Piece(visible[start:end], span.category or HALLUCINATION)]
+            flagged.append(Span(start, end, span.category or HALLUCINATION))
             position = end
-    if position < len(visible) or not visible:
-        pieces.append(Piece(visible[position:]))
-    return Text(tuple(_with_marks(pieces, marked)), len(text) - len(visible))
+    edges = {edge for span in (*flagged, *marked) for edge in span[:2] if 0 < edge < len(visible)}
+    pieces = [
+        Piece(visible[start:end], _at(start, flagged), bool(_at(start, marked)))
+        for start, end in pairwise((0, *sorted(edges), len(visible)))
+    ]
+    return Text(tuple(pieces), len(text) - len(visible))
 
 
-def _with_marks(pieces: Iterable[Piece], marked: Sequence[Span]) -> Iterator[Piece]:
-    """The pieces of a text, cut where marks begin and end."""
-    edges, position = {edge for span in marked for edge in span[:2]}, 0
-    for piece in pieces:
-        end = position + len(piece.text)
-        cuts = sorted({position, end, *(edge for edge in edges if position < edge < end)})
-        for start, stop in pairwise(cuts) if len(cuts) > 1 else [(position, end)]:
-            is_marked = any(span.start <= start < span.end for span in marked)
-            yield piece._replace(text=piece.text[start - position : stop - position], marked=is_marked)
-        position = end
+def _at(place: int, spans: Iterable[Span]) -> str:
+    """The category of the first span that holds a character; empty without one."""
+    return next((span.category or HALLUCINATION for span in spans if span.start <= place < span.end), "")
 
 
 def address_of(value: Any) -> str:
@@ -256,18 +250,14 @@ class TaskReader:
 
     def _passages(self, answer: Answer) -> tuple[Passage, ...]:
         """The passages of a document; else of its prompt, which holds all of them."""
-        doc, gold = answer.doc, members(answer.doc.get("gold_ids"), str)
+        doc, gold, passages = answer.doc, members(answer.doc.get("gold_ids"), str), list[Passage]()
         if "passages" not in doc:
             return tuple(passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ())
-        return tuple(
-            Passage(
-                number,
-                str(passage.get("title", "")),
-                text_of(passage.get("text"), PASSAGE_LENGTH),
-                "gold passage, retrieved" if passage.get("id") in gold else "",
-            )
-            for number, passage in enumerate(members(doc["passages"], dict), 1)
-        )
+        for number, passage in enumerate(members(doc["passages"], dict), 1):
+            mark = "gold passage, retrieved" if passage.get("id") in gold else ""
+            text = text_of(passage.get("text"), PASSAGE_LENGTH)
+            passages.append(Passage(number, str(passage.get("title", "")), text, mark))
+        return tuple(passages)
 
     def _page(self, answer: Answer) -> Any:
         """The text that answers are held against; the prompt has it where the document lacks it."""
@@ -360,12 +350,11 @@ class NomiraclReader(TaskReader):
         """``wrong`` is a hallucination or an error."""
         label, strict = str(self._reading(answer).answer or INVALID), answer.readings.get("strict")
         did, mistake = ("answered", "hallucination") if label == ANSWER else ("abstained", "error: abstained")
+        kind, verdict, tone = "wrong", mistake, "bad"
         if label == INVALID:
             kind, verdict, tone = "invalid", "Invalid", "unsure"
         elif label == answer.doc.get("label"):
             kind, verdict, tone = "", f"right: {did}", "good"
-        else:
-            kind, verdict, tone = "wrong", mistake, "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
         return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
@@ -473,9 +462,9 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
     for marker in _MARKER.finditer(prompt):
         if int(marker[1]) == len(markers) + 1 <= (number or math.inf):
             markers.append(marker)
-    passages = []
-    for place, marker in enumerate(markers, 1):
-        text = prompt[marker.end() : markers[place].start() if place < len(markers) else len(prompt)]
+    passages, ends = [], [*(marker.start() for marker in markers[1:]), len(prompt)]
+    for place, (marker, end) in enumerate(zip(markers, ends, strict=False), 1):
+        text = prompt[marker.end() : end]
         if place == len(markers):
             text = _BEHIND.split(text, maxsplit=1)[0]
         title, colon, body = text.partition(": ")

@@ -21,18 +21,9 @@ from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable, sma
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results import formats
 from lm_eval_tasks.results.board import Cell
-from lm_eval_tasks.results.formats import (
-    UNDEFINED_TEXT,
-    as_text,
-    bounds,
-    interval,
-    not_measurable,
-    p_value,
-    points,
-    range_of_points,
-    with_bounds,
-)
+from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text, not_measurable
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
 from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
@@ -45,21 +36,7 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\u
 _LINE_ENDS = re.compile("\r\n?")
 _RIGHT_TO_LEFT = frozenset("ar arc ckb dv fa he ks ps sd syr ug ur yi".split())
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
-_FILTERS = (
-    *(
-        as_text,
-        bounds,
-        interval,
-        is_measurable,
-        language_name,
-        not_measurable,
-        p_value,
-        points,
-        range_of_points,
-        small_n,
-    ),
-    with_bounds,
-)
+_FORMATS = "as_text bounds interval not_measurable p_value points range_of_points with_bounds".split()
 
 
 def render(page: Mapping[str, Any]) -> str:
@@ -118,7 +95,8 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {each.__name__: each for each in _FILTERS}
+    environment.filters |= {name: getattr(formats, name) for name in _FORMATS}
+    environment.filters |= {each.__name__: each for each in (is_measurable, language_name, small_n)}
     environment.tests["finite"] = math.isfinite
     environment.globals |= {
         "css": Markup(css),  # noqa: S704 - of this project

@@ -35,8 +35,8 @@ _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
 
 class Row(NamedTuple):
-    """A model: its cells, ``None`` where it lacks one; its rank, ``None`` where it has none; doubts, in short; and the rows
-    of a table of three models and more, from 1, that it is significantly better than: ``2, 4–11``."""
+    """A model in a table: its cells, ``None`` where it lacks one; its rank, ``None`` without one; doubts, in short; and the
+    rows of three and more, from 1, that it is significantly better than: ``2, 4–11``."""
 
     model: str
     cells: tuple[Cell | None, ...]
@@ -124,11 +124,12 @@ def overviews(
                 if (own := _only(by_task.get(task, ()), runs))
             }
             overview = _overview(_only(of_family, runs), of_every[0], members, models, compares)
-            overview = overview._replace(languages=inner, group=number, apart=why)
+            elsewhere = 0 if number else len(in_runs) - len(runs)
+            overview = overview._replace(languages=inner, group=number, apart=why, elsewhere=elsewhere)
             if number:
                 later.append(overview)
             else:
-                yield overview._replace(elsewhere=len(in_runs) - len(runs))
+                yield overview
     yield from later
 
 
@@ -138,28 +139,22 @@ def _only(columns: Iterable[Column], runs: Collection[int]) -> list[Column]:
     return [column for column in of_runs if column.cells]
 
 
-def _of_comparison(
-    column: Column, compared: str, comparison: Comparison | None, members: Mapping[str, str]
-) -> Column | None:
-    """The column of a comparison for that of a group or task. A group without one whose numbers are all of one task, such
-    as the language with people's marks, has that task's."""
-    own = comparison.column(column.metric.name, compared) if comparison else None
+def _compared(
+    column: Column, compared: str, members: Mapping[str, str], comparison: Comparison | None, without: Collection[Doubt]
+) -> Column:
+    """The column of a group or task, with the differences, ranks and doubts of a comparison, and `without` some doubts. A
+    group without a column there whose numbers are all of one task, such as the language with people's marks, has that
+    task's."""
+    own, name = comparison and comparison.column(column.metric.name, compared), column.metric.name
     if comparison and own is None and len(members) > 1:
-        figures = (cell.family.figures(column.metric.name) for cell in column.cells.values() if cell.family)
+        figures = (cell.family.figures(name) for cell in column.cells.values() if cell.family)
         defined = {part for by_part in figures for part, figure in by_part.items() if not math.isnan(figure.value)}
-        return comparison.column(column.metric.name, members[defined.pop()]) if len(defined) == 1 else None
-    return own
-
-
-def _compared(column: Column, own: Column | None, without: Collection[Doubt]) -> Column:
-    """A column with the differences, ranks and doubts of its `own` one in a comparison, and `without` some doubts."""
+        own = comparison.column(name, members[defined.pop()]) if len(defined) == 1 else None
     cells = {}
     for run, cell in column.cells.items():
-        known, reasons = (
-            own.cells.get(run, cell) if own else cell,
-            (each for each in cell.reasons if each not in without),
-        )
-        cells[run] = cell._replace(rank=known.rank, doubts=known.doubts, reasons=tuple(reasons))
+        known = own.cells.get(run, cell) if own else cell
+        reasons = tuple(each for each in cell.reasons if each not in without)
+        cells[run] = cell._replace(rank=known.rank, doubts=known.doubts, reasons=reasons)
     return replace(own or column, name=column.name, benchmark=column.benchmark, metric=column.metric, cells=cells)
 
 
@@ -175,28 +170,16 @@ def _overview(
     name, family = columns[0].name, next(cell.family for cell in columns[0].cells.values() if cell.family)
     compared = name if len(members) > 1 else next(iter(members.values()))
     common = [doubt for doubt in common_doubts(columns) if doubt not in everywhere]
-    of_comparison = (_of_comparison(each, compared, comparison, members) for each in columns)
-    own = [_compared(*pair, {*everywhere, *common}) for pair in zip(columns, of_comparison, strict=True)]
+    own = [_compared(each, compared, members, comparison, {*everywhere, *common}) for each in columns]
     verdict = verdict_on(comparison, compared) if comparison else None
-    shown = _shown(own, verdict.leading.metric if verdict else "")
+    shown = _shown(own, verdict.leading.metric.name if verdict else "")
     rows = _rows(shown, own, models)
     first = models.index(rows[0].model) if rows[0].rank else -1
-    equals = shown[0].equals(first)
+    equals = [models[run] for run in shown[0].equals(first)]
+    best = rows[0] if equals or shown[0].beaten_by(first) else None
+    costs, said = comparison.costs.get(compared) if comparison else None, (columns[0].benchmark, family.question)
     return Overview(
-        name,
-        compared,
-        columns[0].benchmark,
-        family.question,
-        common,
-        own,
-        shown,
-        rows,
-        best=rows[0] if equals or shown[0].beaten_by(first) else None,
-        equals=[models[run] for run in equals],
-        costs=comparison.costs.get(compared) if comparison else None,
-        verdict=verdict,
-        members=members,
-        parts=family.parts,
+        name, compared, *said, common, own, shown, rows, best, equals, costs, verdict, members, {}, family.parts
     )
 
 
