@@ -1,7 +1,7 @@
 """Messages of all tools: who said what, whatever wraps it.
 
 A message is a text, a list of parts, a choice, a candidate, an event, an item of a response, or what LangChain, Haystack
-and others serialise. :func:`answer_of`, :func:`question_of` and :func:`tool_outputs` take from them what a role wants.
+and others serialise. :func:`last_said` and :func:`given_by_tools` take from them what a role wants.
 """
 
 from __future__ import annotations
@@ -57,29 +57,22 @@ def messages(value: Any, role: str = "answer") -> list[Message]:
     return found
 
 
-def answer_of(value: Any) -> str:
-    """The last thing that an assistant says, without tool calls; empty where it says nothing."""
-    return next((one.text for one in reversed(messages(value)) if one.kind in ("assistant", "")), "")
-
-
-def question_of(value: Any) -> str:
-    """The last thing that a user says, or that nobody is named for."""
-    found = messages(value, "question")
-    kinds = ("user",) if any(message.kind for message in found) else ("",)
+def last_said(value: Any, role: str) -> str:
+    """The last thing that an assistant says, without tool calls, or of a question a user; else what nobody is named for.
+    Empty where it is nothing."""
+    found = messages(value, role)
+    kinds = ("assistant", "") if role == "answer" else ("user",) if any(each.kind for each in found) else ("",)
     return next((message.text for message in reversed(found) if message.kind in kinds), "")
 
 
-def is_spoken(value: Any) -> bool:
-    """Whether a value is, or wraps, messages of somebody."""
-    return not isinstance(value, str) and any(message.kind in _SPEAKERS for message in messages(value))
-
-
-def tool_outputs(value: Any) -> list[Any]:
-    """What tools gave since the last question, or before it if they gave nothing since."""
-    found = messages(value)
+def given_by_tools(value: Any) -> Any:
+    """What tools gave since the last question, or before it if they gave nothing since; the value where nobody speaks."""
+    found = [] if isinstance(value, str) else messages(value)
+    if not any(message.kind in _SPEAKERS for message in found):
+        return value
     asked = max((place for place, message in enumerate(found) if message.kind == "user"), default=0)
-    outputs = [[message.value for message in part if message.kind == "tool"] for part in (found[asked:], found)]
-    return outputs[0] or outputs[1]
+    outputs = ([message.value for message in part if message.kind == "tool"] for part in (found[asked:], found))
+    return next(filter(None, outputs), [])
 
 
 def _read(value: Any, kind: str, names: list[str]) -> Iterator[Message]:
