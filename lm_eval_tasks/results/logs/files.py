@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,11 +73,18 @@ class LogFile(NamedTuple):
                 yield Record(number + 1, {}, "cut off or damaged from here on")
 
 
+_OPENERS: Mapping[bytes, Callable[[io.BufferedReader], Any]] = {
+    **{b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw), b"BZh": bz2.BZ2File, b"\xfd7zXZ\x00": lzma.LZMAFile},
+    b"\x28\xb5\x2f\xfd": lambda raw: io.BufferedReader(
+        import_module("pyarrow").CompressedInputStream(raw, "zstd"), _HEAD
+    ),
+}
+
+
 def _records(raw: io.BufferedReader, name: str) -> Iterator[Record]:
     """The records as they are written, by the format that the first bytes tell."""
     magic = raw.peek(6)
-    opened = next((opener for beginning, opener in _COMPRESSED.items() if magic.startswith(beginning)), None)
-    stream = raw if opened is None else opened(raw)
+    stream = next((opener(raw) for beginning, opener in _OPENERS.items() if magic.startswith(beginning)), raw)
     head = stream.peek(_HEAD)
     if head.startswith((b"PAR1", b"PK\x03\x04")):
         values = _parquet(stream) if head.startswith(b"PAR1") else _inspect(stream, name)
@@ -95,20 +103,6 @@ def _records(raw: io.BufferedReader, name: str) -> Iterator[Record]:
         yield from _documents(text.read())
     else:
         yield from (_parsed(number, line) for number, line in enumerate(text, 1) if line.strip())
-
-
-def _zstandard(raw: io.BufferedReader) -> Any:
-    import pyarrow
-
-    return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"), _HEAD)
-
-
-_COMPRESSED: dict[bytes, Callable[[io.BufferedReader], Any]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": _zstandard,
-}
 
 
 def _parquet(stream: Any) -> Iterator[dict[str, Any]]:
@@ -140,8 +134,8 @@ def _inspect(stream: io.BufferedReader, name: str) -> Iterator[dict[str, Any]]:
 
 def _rows(text: Iterator[str], head: Sequence[str], name: str) -> Iterator[Record]:
     """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
-    said = _SEPARATOR.fullmatch(head[0]) if head else None
-    first = next(iter(head[bool(said) :]), "")
+    said = _SEPARATOR.fullmatch("".join(head[:1]))
+    first = "".join(head[bool(said) :][:1])
     delimiter = max(said[1] if said else "\t,;|", key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
     if head and (delimiter not in first or "\0" in first):
         raise UsageError(
@@ -150,8 +144,8 @@ def _rows(text: Iterator[str], head: Sequence[str], name: str) -> Iterator[Recor
         )
     csv.field_size_limit(1 << 30)
     rows = csv.reader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
-    names: list[str] = [] if not said else next(rows)[:0]
-    row: list[str] | None = []
+    names: list[str] = []
+    row: list[str] | None = next(rows) if said else []
     while row is not None:
         start = rows.line_num + 1
         try:
@@ -161,8 +155,8 @@ def _rows(text: Iterator[str], head: Sequence[str], name: str) -> Iterator[Recor
         if row and not names:
             names = [name.strip() for name in row]
         elif row:
-            problem = "" if len(row) == len(names) else "other cells than columns"
-            problem = problem or ("" if _is_text("".join(row)) else "not UTF-8 text")
+            problem = "" if _is_text("".join(row)) else "not UTF-8 text"
+            problem = problem if len(row) == len(names) else "other cells than columns"
             yield Record(start, {} if problem else dict(zip(names, row, strict=True)), problem)
 
 
@@ -171,10 +165,8 @@ def _is_text(text: str) -> bool:
 
 
 def _parsed(number: int, line: str) -> Record:
-    if not _is_text(line):
-        return Record(number, {}, "not UTF-8 text")
     try:
-        return _record(number, json.loads(line))
+        return _record(number, json.loads(line)) if _is_text(line) else Record(number, {}, "not UTF-8 text")
     except (ValueError, RecursionError):
         return Record(number, {}, "not JSON")
 
@@ -185,21 +177,17 @@ def _record(number: int, value: Any) -> Record:
 
 def _documents(text: str) -> Iterator[Record]:
     """JSON values one after another, or those of arrays, each with the line where it begins; to the first broken one."""
-    decoder, number, at, begins = json.JSONDecoder(), 1, 0, re.match(r"\s*\[?\s*", text)
-    end = begins.end() if begins else 0
-    while True:
-        number += text.count("\n", at, end)
-        at = end
-        if at == len(text):
-            return
+    decode, number, at = json.JSONDecoder().raw_decode, 1, 0
+    end = len(text) - len(text.lstrip().removeprefix("[").lstrip())
+    while end < len(text):
+        number, at = number + text.count("\n", at, end), end
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decode(text, at)
         except (ValueError, RecursionError):
             yield Record(number, {}, "not JSON from here on")
             return
         yield _record(number, value)
-        following = _BETWEEN.match(text, end)
-        end = following.end() if following else end
+        end = following.end() if (following := _BETWEEN.match(text, end)) else end
 
 
 def _of_one(record: Record) -> Iterator[Record]:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lm_eval_tasks.results.logs.values import text_of
 
 # What a message or a part of one is, by its role, type or kind: the first whose pattern is in the name.
 _KINDS = {
-    kind: re.compile(pattern, re.IGNORECASE)
-    for kind, pattern in {
-        "tool": r"(?:tool|function).?(?:call.?)?(?:output|response|result|return|message)|^(?:tool|function)$"
-        r"|observation|ipython|search.?(?:call|result)|^document$",
-        "thought": r"call|tool.?use|reason|think|thought|image|audio|video|file",
-        "user": r"^(?:user|human|request$)|\.user\.",
-        "assistant": r"^(?:assistant|ai(?:message|$)|model|bot|chatbot|gpt|response)|\.assistant\.|gen_ai\.choice",
-        "system": r"^(?:system|developer)|\.system\.",
-    }.items()
+    "tool": r"(?:tool|function).?(?:call.?)?(?:output|response|result|return|message)|^(?:tool|function)$"
+    r"|observation|ipython|search.?(?:call|result)|^document$",
+    "thought": r"call|tool.?use|reason|think|thought|image|audio|video|file",
+    "user": r"^(?:user|human|request$)|\.user\.",
+    "assistant": r"^(?:assistant|ai(?:message|$)|model|bot|chatbot|gpt|response)|\.assistant\.|gen_ai\.choice",
+    "system": r"^(?:system|developer)|\.system\.",
 }
 _SPEAKERS = ("user", "assistant", "system")
 _NAMES = ("role", "_role", "type", "part_kind", "kind", "block_type", "from", "name")
@@ -116,10 +114,11 @@ def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[M
 
 
 def _kind(value: dict[str, Any]) -> str:
-    if value.get("thought") is True:
-        return "thought"
     class_name = value["id"][-1:] if isinstance(value.get("id"), list) else []  # of LangChain's dumpd
-    for name in (*(value.get(name) for name in _NAMES), *class_name):
-        if isinstance(name, str) and (kind := next((kind for kind, each in _KINDS.items() if each.search(name)), "")):
-            return kind
-    return ""
+    names = [name for name in (*map(value.get, _NAMES), *class_name) if isinstance(name, str)]
+    return "thought" if value.get("thought") is True else next(filter(None, map(_kind_of, names)), "")
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(name: str) -> str:
+    return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, name, re.IGNORECASE)), "")

@@ -19,21 +19,8 @@ _PRINTED = re.compile(
 )
 _BETWEEN = re.compile(rf"""{_TEXT}|(?<=[\w.'")\]}}])\s+(?=[\w'"\[({{-])""", re.DOTALL)  # texts; and values of numpy
 _DOTTED = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
-
-
-class _List(list[Any]):
-    """A list that a text holds."""
-
-    text = ""
-
-
-class _Object(dict[str, Any]):
-    """An object that a text holds."""
-
-    text = ""
-
-
-_List.__name__, _Object.__name__ = "list", "dict"  # by which JMESPath's functions know them
+# What a text holds, which has the text; JMESPath's functions know it by its type's name.
+_HELD: dict[type, Any] = {kind: type(kind.__name__, (kind,), {"text": ""}) for kind in (list, dict)}
 
 
 def stored(value: Any) -> Any:
@@ -63,7 +50,7 @@ def _held(text: str) -> Any:
             continue
         if not isinstance(value, (list, dict)):
             return value if isinstance(value, str) else text
-        held: Any = _List(value) if isinstance(value, list) else _Object(value)
+        held = _HELD[list if isinstance(value, list) else dict](value)
         held.text = text_of(value) or text
         return held
     return text
@@ -112,7 +99,7 @@ def _undotted(value: dict[str, Any]) -> Any:
 
 
 def _with_places(value: Any) -> Any:
-    if not isinstance(value, dict) or isinstance(value, _Object):
+    if not isinstance(value, dict) or text_of(value) is not None:
         return value
     value = {name: _with_places(part) for name, part in value.items()}
     if value and all(isinstance(name, str) and name.isdecimal() for name in value):
