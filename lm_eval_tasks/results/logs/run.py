@@ -42,6 +42,7 @@ from lm_eval_tasks.runs.results_file import provenance_of, read_results
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
 _STORE = ".spans_0.jsonl"
+_KEPT = ("guessed", "untagged", "no_passages")  # of the summary, that are counted
 
 _FLAGGED = Metric(
     *(judged.FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
@@ -201,10 +202,7 @@ def _write(
         **record,
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
-        "kept": {
-            "answers": total.answers,
-            **{of: int(total.frame[of].sum()) for of in ("guessed", "untagged", "no_passages")},
-        },
+        "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
@@ -213,39 +211,34 @@ def _write(
         record["marks"] = marked.description_of(values, marks)
         marked.log_basis(LOGGED, values, record["marks"])
     figures = {name: figure for name, figure in figures.items() if not math.isnan(figure.value)}
-    listed = [metric for name, metric in _TABLE.metrics.items() if name in figures]
+    listed = {name: metric for name, metric in _TABLE.metrics.items() if name in figures}
     # a corrected rate that is not measurable is in no table
-    shown = [
-        metric for metric in listed if metric.name != judged.COUNTS or is_measurable(of_words.rogan_gladen, "share")
-    ]
-    names = {metric.name for metric in shown}
-    by_name = {
-        name: figure.as_json(
-            _TABLE.metrics.get(name, _TABLE.metrics[judged.SHARE]).denominator, name != judged.COUNTS or name in names
-        )
-        for name, figure in figures.items()
-    }
+    shown = {name for name, figure in figures.items() if name != judged.COUNTS or is_measurable(figure, "share")}
+    denominators = {name: _TABLE.metrics.get(name, OF_A_DETECTOR[0]).denominator for name in figures}
+    by_name = {name: figure.as_json(denominators[name], name in shown) for name, figure in figures.items()}
     by_name |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(values)}
-    metadata = {"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}}
-    metadata["benchmark"] = {"name": "logs", **_TABLE.as_json()}
     table: dict[str, Any] = {"alias": LOGGED}
-    for name in (metric.name for metric in shown):
-        error = figures[name].standard_error
-        table[f"{name},{judged.FILTER_NAME}"] = figures[name].value
+    for name in filter(shown.__contains__, listed):
+        value, *_, error = figures[name][:4]
+        table[f"{name},{judged.FILTER_NAME}"] = value
         table[f"{name}_stderr,{judged.FILTER_NAME}"] = "N/A" if math.isnan(error) else error
-    listing = [metric.entry(metric.aggregation) for metric in listed]
-    filters = [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}]
-    return {
-        "results": {LOGGED: table},
-        "configs": {LOGGED: {"task": LOGGED, "metric_list": listing, "filter_list": filters, "metadata": metadata}},
-        "versions": {LOGGED: _TABLE.version},
-        "n-shot": {LOGGED: 0},
-        "higher_is_better": {LOGGED: {metric.name: metric.higher_is_better for metric in listed}},
-        "n-samples": {LOGGED: dict.fromkeys(("original", "effective"), total.answers)},
-        "config": {"model": "replay"},  # nothing was prompted
-        "model_source": "log",
-        "model_name": next(iter(models)) if len(models) == 1 else f"{len(models)} models",
+    config = {
+        "task": LOGGED,
+        "metric_list": [metric.entry(metric.aggregation) for metric in listed.values()],
+        "filter_list": [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}],
+        "metadata": {
+            **{"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}},
+            "benchmark": {"name": "logs", **_TABLE.as_json()},
+        },
     }
+    by_task = {
+        **{"results": table, "configs": config, "versions": _TABLE.version, "n-shot": 0},
+        "higher_is_better": {name: metric.higher_is_better for name, metric in listed.items()},
+        "n-samples": dict.fromkeys(("original", "effective"), total.answers),
+    }
+    model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
+    of_run = {"config": {"model": "replay"}, "model_source": "log", "model_name": model}  # nothing was prompted
+    return {**{name: {LOGGED: value} for name, value in by_task.items()}, **of_run}
 
 
 def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Path | None = None) -> Path:
@@ -254,6 +247,6 @@ def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Pa
     samples, path = folder / f"samples_{LOGGED}_{date}.jsonl", folder / f"results_{date}.json"
     text = json.dumps(provenance.strict_json(results), indent=2, ensure_ascii=False)
     (partial / "results").write_text(text, "utf-8")
-    spans = {} if output is None else {partial / "spans": output}
-    move_whole({partial / "samples": samples, **spans, partial / "results": path})
+    spans = output or partial / "unused"
+    move_whole({partial / "samples": samples, partial / "spans": spans, partial / "results": path})
     return path
