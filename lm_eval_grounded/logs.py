@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
     from custom_metrics.statistics.figures import Figure
-    from lm_eval_tasks.results.logs.judged import FlaggedAnswer, LogSummary
+    from lm_eval_tasks.results.logs.summary import FlaggedAnswer, LogSummary
 
 
 class FlaggedLog:
@@ -61,7 +61,7 @@ class FlaggedLog:
         return self.summary.to_look_at
 
     def __str__(self) -> str:
-        from lm_eval_tasks.results.logs.text import summary_text
+        from lm_eval_tasks.results.logs.summary import summary_text
 
         return summary_text(self.summary, self._source, self._detector).removesuffix("\n")
 
@@ -90,7 +90,7 @@ def detect_log(
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
 
     names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
@@ -162,7 +162,7 @@ class LogReader:
         from detector_plugin.filters import shared_detector
         from lm_eval_tasks.results.logs import judged
         from lm_eval_tasks.results.logs.answers import document_of
-        from lm_eval_tasks.results.logs.choice import choose_fields
+        from lm_eval_tasks.results.logs.fields import choose_fields
         from lm_eval_tasks.results.logs.traces import joined
         from lm_eval_tasks.results.logs.values import stored
 

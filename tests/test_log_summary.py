@@ -16,8 +16,8 @@ from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.statistics.intervals import wilson
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results.logs.judged import MOST_GROUPS, JudgedAnswer, LogSummary, judge
-from lm_eval_tasks.results.logs.text import groups_table, summary_text
+from lm_eval_tasks.results.logs.judged import JudgedAnswer, judge
+from lm_eval_tasks.results.logs.summary import MOST_GROUPS, LogSummary, groups_table, summary_text
 from lm_eval_tasks.results.report.readers import text_of
 
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."

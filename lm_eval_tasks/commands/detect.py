@@ -104,8 +104,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups
-    from lm_eval_tasks.results.logs.text import groups_table, summary_text
+    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups, groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer:

@@ -310,8 +310,7 @@ def logs() -> None:
 def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> None:
     from detector_plugin.lexical import LexicalDetector
     from lm_eval_tasks.results.logs import detect_log, open_log
-    from lm_eval_tasks.results.logs.judged import LogSummary
-    from lm_eval_tasks.results.logs.text import summary_text
+    from lm_eval_tasks.results.logs.summary import LogSummary, summary_text
 
     file = SHARED / "hub" / "github" / "vectara" / "FaithJudge" / "eval_data" / "ragtruth_qa.jsonl"
     rows = [(row["source"], each["response"]) for row in map(json.loads, file.open("rb")) for each in row["responses"]]

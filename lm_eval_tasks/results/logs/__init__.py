@@ -1,8 +1,8 @@
 """Logs of one's own: answers of any system, in the form that its tool wrote them, read by a detector and written as a run.
 
 :mod:`files` reads files of any format, :mod:`fields` finds the answers in the records, by the table ``fields.tsv``, with
-:mod:`values` and :mod:`messages`, and :mod:`choice` chooses them; :mod:`traces` joins records of a run; :mod:`answers`
-makes documents of them, and :mod:`run` tags these and writes the run.
+:mod:`values` and :mod:`messages`; :mod:`traces` joins records of a run; :mod:`answers` makes documents of them, and
+:mod:`run` tags these and writes the run. :mod:`summary` shows it, and :mod:`gate` judges it.
 """
 
 from __future__ import annotations

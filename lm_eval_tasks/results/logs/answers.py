@@ -1,6 +1,6 @@
 """The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run.
 
-:func:`open_log` chooses the fields before any answer is read, and describes them; :func:`answers` then reads.
+:func:`open_log` chooses the fields before any answer is read, and describes them; :meth:`Log.answers` then reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from custom_metrics.reading.no_answer import is_service_failure
 from custom_metrics.reading.response import final_answer
@@ -19,9 +19,8 @@ from custom_metrics.usage.printable import excerpt, shorten, without_surrogates
 from custom_metrics.usage.secrets import blank
 from detector_plugin.filters import as_text
 from lm_eval_tasks.detection.language_tags import code_of, guess
-from lm_eval_tasks.results.logs.choice import choose_fields
-from lm_eval_tasks.results.logs.fields import NUMBERS, Expressions, Fields, number_of
-from lm_eval_tasks.results.logs.files import LogFile
+from lm_eval_tasks.results.logs.fields import NUMBERS, Expressions, Fields, choose_fields
+from lm_eval_tasks.results.logs.files import LogFile, Record
 from lm_eval_tasks.results.logs.traces import joined
 
 LONGEST_TEXT = 4 << 20
@@ -32,12 +31,13 @@ UNKNOWN = "und"
 """The language of an answer whose language is neither named nor to be guessed (BCP 47)."""
 
 _CODE_OF = lru_cache(maxsize=1024)(code_of)
-
 _SHOWN = 400  # characters of a text that an example is made of
 _PLACES = 10  # that are kept of each reason
 _MOST_UNUSABLE = 100_000  # records at the beginning, behind which none is looked for
 _FIRST = 100  # records that the tool of a log is chosen by
 
+Answer: TypeAlias = tuple[int, dict[str, Any], str]
+"""Number of the line, document, answer."""
 LeftOut = dict[str, list[str]]
 """Reason to the :class:`Places` of records that cannot be used."""
 
@@ -45,17 +45,15 @@ LeftOut = dict[str, list[str]]
 class Places(list[str]):
     """The first places; its length is the number of all: a small file can unpack to a hundred million empty records."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._number = 0
+    number = 0
 
     def append(self, place: str) -> None:
-        self._number += 1
-        if self._number <= _PLACES:
+        self.number += 1
+        if self.number <= _PLACES:
             super().append(place)
 
     def __len__(self) -> int:
-        return self._number
+        return self.number
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,14 @@ class Log:
 
     def answers(
         self, language: str | None, left_out: LeftOut, read: Callable[[int], object] = lambda _: None
-    ) -> Iterator[tuple[int, dict[str, Any], str]]:
+    ) -> Iterator[Answer]:
         """The number of each record that can be used, its document and its answer; the places of the others are added to
         `left_out`, by reason. `language` is that of answers that name none, else it is guessed."""
-        records = self.file.records(read)
-        tried = (
-            (record.number, {"left_out": record.problem} if record.problem else self.fields.read(record.value))
-            for record in records
-        )
-        for number, values in joined(tried):
+
+        def values_of(record: Record) -> dict[str, Any]:
+            return {"left_out": record.problem} if record.problem else self.fields.read(record.value)
+
+        for number, values in joined((record.number, values_of(record)) for record in self.file.records(read)):
             try:
                 yield number, *document_of(values, language, self.no_passages)
             except ValueError as error:
@@ -97,10 +94,10 @@ class Log:
 
 
 def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUPPORTED) -> Log:
-    """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.choice.choose_fields`) by its first records. UsageError
-    where it has no records, or where no fields fit."""
-    file = LogFile(path, name)
-    records, left_out = list[Mapping[str, Any]](), LeftOut()
+    """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records.
+    UsageError where it has no records, or where no fields fit."""
+    file, left_out = LogFile(path, name), LeftOut()
+    records = list[Mapping[str, Any]]()
     for at, record in enumerate(file.records()):
         if record.problem:
             left_out.setdefault(record.problem, Places()).append(f"{path.name}:{record.number}")
@@ -120,44 +117,38 @@ def reasons_of(left_out: LeftOut) -> str:
     return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def document_of(
     values: Mapping[str, Any], language: str | None = None, no_passages: str = UNSUPPORTED
 ) -> tuple[dict[str, Any], str]:
     """The document of a record's values (:meth:`Fields.read`), and the answer; ValueError says why it cannot be used, in
     words that hold for others, too. The answer is without reasoning, as tasks read it."""
-    if "left_out" in values:
-        raise ValueError(values["left_out"])
     answer, question = (without_surrogates(values.get(role, "")) for role in ("answer", "question"))
-    if not (answer := final_answer(answer)).strip():
-        raise ValueError("no answer")
-    if is_service_failure(answer, question):
-        raise ValueError("the message of a service that failed")
-    reference = without_surrogates(as_text(values.get("passages", [])))
-    if not reference.strip() and no_passages == SKIPPED:
-        raise ValueError("no passages and no reference")
-    if len(answer) + len(reference) > LONGEST_TEXT:
-        raise ValueError(f"longer than {LONGEST_TEXT >> 20} MB")
+    answer, reference = final_answer(answer), without_surrogates(as_text(values.get("passages", [])))
+    for reason, holds in (
+        (str(values.get("left_out")), "left_out" in values),
+        ("no answer", not answer.strip()),
+        ("the message of a service that failed", is_service_failure(answer, question)),
+        ("no passages and no reference", no_passages == SKIPPED and not reference.strip()),
+        (f"longer than {LONGEST_TEXT >> 20} MB", len(answer) + len(reference) > LONGEST_TEXT),
+    ):
+        if holds:
+            raise ValueError(reason)
+    tag, model = (each.strip() if isinstance(each := values.get(role), str) else "" for role in ("language", "model"))
     try:
-        code = _CODE_OF(tag) if (tag := _text(values.get("language")).strip()) else language
+        code = _CODE_OF(tag) if tag else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
     doc: dict[str, Any] = {"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None}
     cluster = question.strip() or reference or answer
-    if (conversation := values.get("conversation")) is not None:
-        conversation = without_surrogates(str(conversation))
-        cluster = f"conversation {conversation}"
-    doc |= {"article": _digest(cluster), "query": question, "reference": reference}
-    doc["model"] = without_surrogates(_text(values.get("model")))
+    named = {"conversation": without_surrogates(str(values["conversation"]))} if "conversation" in values else {}
+    if named:
+        cluster = f"conversation {named['conversation']}"
+    doc |= {"article": _digest(cluster), "query": question, "reference": reference, "model": without_surrogates(model)}
     name = values.get("id")
     if isinstance(name, str):  # which names the answer on pages and in files
         name = without_surrogates(name) if blank(name) == name else _digest(name)
     doc |= {"query_id": name} if type(name) in (str, int) else {}
-    doc |= {role: number for role in NUMBERS if role in values and (number := number_of(values[role])) is not None}
-    doc |= {} if conversation is None else {"conversation": conversation}
+    doc |= {role: values[role] for role in NUMBERS if role in values} | named
     return doc | ({"labels": values["label"]} if "label" in values else {}), answer
 
 

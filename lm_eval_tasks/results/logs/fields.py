@@ -1,8 +1,9 @@
 """Which fields of a log's records hold the answer, its passages, and what else is read of an answer.
 
-Every known tool has rows in ``fields.tsv``, which lies beside this module and explains the roles. An expression is JMESPath
-(https://jmespath.org) over a record that :func:`lm_eval_tasks.results.logs.values.stored` has read, so it leads into texts
-of JSON; ``a:<docs>...</docs>`` are the texts between two marks in the messages of ``a``, ``a:<docs>...`` those to the end.
+Every known tool has rows in ``fields.tsv``, which lies beside this module and explains the roles; where none fits, the
+error has a guess. An expression is JMESPath (https://jmespath.org) over a record that
+:func:`lm_eval_tasks.results.logs.values.stored` has read, so it leads into texts of JSON; ``a:<docs>...</docs>`` are the
+texts between two marks in the messages of ``a``, ``a:<docs>...`` those to the end.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,60 +24,65 @@ from jmespath.visitor import TreeInterpreter
 
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt, on_one_line, without_surrogates
+from custom_metrics.usage.printable import excerpt, on_one_line, shorten, without_surrogates
 from custom_metrics.usage.secrets import blank
-from lm_eval_tasks.results.logs.messages import answer_of, is_spoken, messages, question_of, tool_outputs
+from lm_eval_tasks.results.logs.messages import given_by_tools, last_said, messages
+from lm_eval_tasks.results.logs.traces import joined
 from lm_eval_tasks.results.logs.values import text_of
 
 NUMBERS = ("tokens_in", "tokens_out", "cost", "latency")
 """The roles whose values are numbers."""
-ROLES = (
-    *("answer", "passages", "question", "language", "id", "model", "conversation", *NUMBERS, "label"),
-    *("trace", "span", "parent", "time"),
-)
+_SHOWN = ("answer", "passages", "question", "language", "id", "model", "conversation", *NUMBERS)  # as an option
+ROLES = (*_SHOWN, "label", "trace", "span", "parent", "time")
 """What a field can be for."""
-_SHOWN = ROLES[:11]  # as an option
 
 ANY_TOOL = "any"  # tool of the rows that hold for all
 _LONGEST_LABEL = 200  # characters; what is longer is a text, and groups nothing
 _MARKS = re.compile(r"(?P<place>.+?):(?P<start>[^\d\]:\s].*?)\.\.\.(?P<end>.*)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NAMES = re.compile(r"[^\[\](){}|&?!@*'\"`,:=<>.]+(?:\.[^\[\](){}|&?!@*'\"`,:=<>.]+)*")
+_HEADS = re.compile(r"(?!.*\|\|)\[?((?:[A-Za-z_][\w.]*(?:, *)?)+)(?:[].\[ ][^&=!<>('`]*)?", re.ASCII | re.DOTALL)
+_LISTED, _DEPTH = 40, 6  # fields of a record that an error lists, and fields within fields
+_FEWEST_WORDS = 1.5  # a text of one word each is an id, a type or a role
+_NEAR = 0.1  # of the scores of two guesses
+_GOLD = re.compile("gold|truth|reference|expected|target|ideal", re.IGNORECASE)
+_KINDS = {str: "text", bool: "true or false", int: "number", float: "number", type(None): "null"}
 _INTERPRETER = TreeInterpreter()  # one for all, as making it takes as long as most expressions
 
 
 class Expression(NamedTuple):
-    """A JMESPath expression as it was written, and parsed; the marks between which texts stand."""
+    """A JMESPath expression as it was written, and parsed; the marks between which texts stand; and fields without which
+    nothing stands there."""
 
     text: str
     parsed: Any
     marks: re.Pattern[str] | None = None
-    heads: frozenset[str] = frozenset()  # fields without which nothing stands there
+    heads: frozenset[str] = frozenset()
 
     def value(self, record: Any) -> Any:
         """What it gives of a record; ``None`` for nothing, also where JMESPath knows no value."""
-        if self.heads and isinstance(record, dict) and self.heads.isdisjoint(record):
-            return None
         found = None
         with suppress(JMESPathError, TypeError, AttributeError):
             found = _INTERPRETER.visit(self.parsed, record)
-        if self.marks is not None and found is not None:
+        if self.marks is not None:
             texts = (text for message in messages(found) for text in self.marks.findall(message.text))
             found = [text.strip() for text in texts if text.strip()]
         return None if found is False or found in ("", [], {}) else found
 
-    def records(self, record: Any) -> list[Any]:
-        """The objects of the list that it gives; empty for anything else."""
+    def read(self, role: str, record: Any) -> Any:
+        """What a role takes of the value; ``None`` for nothing. ValueError says why a value cannot be used."""
         found = self.value(record)
-        return found if isinstance(found, list) and isinstance(found[0], dict) else []
+        if found is not None:
+            found = _READERS[role](found, self.text) if role in _READERS else text_of(found) or found
+        return None if found in ("", [], {}) else found
 
 
-@lru_cache(maxsize=1024)
 def expression(text: str) -> Expression:
     """Read an expression; UsageError where it is none. A name with blanks or hyphens needs no quotation marks."""
     marked = _MARKS.fullmatch(text)
     place = marked["place"] if marked else text
-    if re.fullmatch(r"[^\[\](){}|&?!@*'\"`,:=<>]*", place) and all(steps := place.split(".")):
-        place = path_of(steps)
+    if _NAMES.fullmatch(place):
+        place = path_of(place.split("."))
     try:
         parsed = jmespath.compile(place).parsed
         with suppress(JMESPathTypeError, TypeError, AttributeError):  # of a record without a field
@@ -86,18 +94,8 @@ def expression(text: str) -> Expression:
         ) from None
     ends = re.escape(marked["end"]) or r"\Z" if marked else ""
     marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
-    return Expression(text, parsed, marks, _heads(parsed))
-
-
-def _heads(node: Mapping[str, Any]) -> frozenset[str]:
-    """The fields of which a record must have one for an expression to lead anywhere; none where that is not known."""
-    kind, inside = node["type"], [_heads(child) for child in node["children"]]
-    if kind == "field":
-        return frozenset([node["value"]])
-    if kind == "multi_select_list":
-        return frozenset().union(*inside) if all(inside) else frozenset()
-    leads = re.search("projection|subexpression|index_exp|pipe|flatten|and_exp", kind)
-    return inside[0] if leads else frozenset()
+    names = found[1].split(",") if (found := _HEADS.fullmatch(place)) else ()
+    return Expression(text, parsed, marks, frozenset(name.strip().partition(".")[0] for name in names))
 
 
 def path_of(steps: Sequence[str]) -> str:
@@ -112,24 +110,21 @@ Expressions = Mapping[str, tuple[Expression, ...]]
 @lru_cache(maxsize=1)
 def known_tools() -> Mapping[str, Expressions]:
     """Tool to its expressions, in the order of the table; under ``any`` those that follow the ones of every tool."""
-    tools: dict[str, dict[str, tuple[Expression, ...]]] = {}
+    tools: dict[str, dict[str, tuple[Expression, ...]]] = defaultdict(lambda: defaultdict(tuple))
     for row in shipped_rows(__package__, "fields.tsv"):
-        of_tool = tools.setdefault(row["tool"], {})
-        of_tool[row["role"]] = (*of_tool.get(row["role"], ()), expression(row["expression"]))
+        tools[row["tool"]][row["role"]] += (expression(row["expression"]),)
     return tools
 
 
-def lists_of_records() -> tuple[Expression, ...]:
-    """Where tools list their records in an object."""
-    return known_tools()[ANY_TOOL]["records"]
-
-
-@lru_cache(maxsize=1)
-def first_names() -> frozenset[str]:
-    """The fields of a record that has an answer: an object without them may hold records."""
-    texts = (each.text for paths in known_tools().values() for each in paths.get("answer", ()))
-    listing = {each.text for each in lists_of_records()}
-    return frozenset(found[0] for text in texts if (found := _PLAIN.match(text))) - listing
+def given_fields(option: str | None) -> dict[str, tuple[Expression, ...]]:
+    """The expressions of ``--fields role=expression,role=expression``; several of a role are tried in order."""
+    paths: dict[str, tuple[Expression, ...]] = {}
+    for pair in re.split(rf",\s*(?=(?:{'|'.join(ROLES)})=)", option) if option else ():
+        role, sign, path = pair.strip().partition("=")
+        if role not in ROLES or not sign or not path:
+            raise UsageError(f"--fields: {excerpt(pair)}: write ROLE=PATH,ROLE=PATH, with a role of {', '.join(ROLES)}")
+        paths[role] = (*paths.get(role, ()), expression(path))
+    return paths
 
 
 class Fields(NamedTuple):
@@ -146,12 +141,10 @@ class Fields(NamedTuple):
             for role, every in self.paths.items():
                 # of most expressions, which are those of other tools, a record has no field
                 paths = [path for path in every if not path.heads or not path.heads.isdisjoint(record)]
-                if role == "label":
-                    found: Any = dict(label for path in paths for label in _labels(path, record))
-                else:
-                    found = next(filter(_is_any, (_read(role, path, record) for path in paths)), None)
-                if _is_any(found):
-                    values[role] = found
+                found = (each for path in paths if (each := path.read(role, record)) is not None)
+                value = dict(label for labels in found for label in labels) if role == "label" else next(found, None)
+                if value is not None and value != {}:
+                    values[role] = value
         except ValueError as error:
             return {"left_out": str(error)}
         except RecursionError:
@@ -160,100 +153,159 @@ class Fields(NamedTuple):
 
     def as_option(self, records: Sequence[Mapping[str, Any]]) -> str:
         """The expressions that give values of these records, as ``--fields`` takes them."""
-        giving: dict[str, str] = {}
-        for role in _SHOWN:
-            for path in reversed(self.paths.get(role, ())):
-                if any(_is_any(Fields("", {role: (path,)}).read(record).get(role)) for record in records):
-                    giving[role] = path.text
+        alone = (
+            (role, path, Fields("", {role: (path,)})) for role in _SHOWN for path in self.paths.get(role, ())[::-1]
+        )
+        giving = {role: path.text for role, path, only in alone if any(role in only.read(record) for record in records)}
         return ",".join(f"{role}={text}" for role, text in giving.items())
 
 
-def given_fields(option: str | None) -> dict[str, tuple[Expression, ...]]:
-    """The expressions of ``--fields role=expression,role=expression``; several of a role are tried in order."""
-    paths: dict[str, tuple[Expression, ...]] = {}
-    for pair in re.split(rf",\s*(?=(?:{'|'.join(ROLES)})=)", option) if option else ():
-        role, sign, path = pair.strip().partition("=")
-        if role not in ROLES or not sign or not path:
-            raise UsageError(f"--fields: {excerpt(pair)}: write ROLE=PATH,ROLE=PATH, with a role of {', '.join(ROLES)}")
-        paths[role] = (*paths.get(role, ()), expression(path))
-    return paths
-
-
-def _is_any(value: Any) -> bool:
-    return value is not None and value != "" and value != [] and value != {}
-
-
-def _read(role: str, path: Expression, record: Mapping[str, Any]) -> Any:
-    found = path.value(record)
-    if found is None:
-        return None
-    return _READERS[role](found) if role in _READERS else text_of(found) or found
-
-
-def _answer(value: Any) -> str:
+def _answer(value: Any, _: str) -> str:
     """What an assistant says in the value; ValueError where that is no text."""
-    are_texts = [isinstance(part, str) for part in value] if isinstance(value, list) and text_of(value) is None else []
-    if len(are_texts) > 1 and all(are_texts):
+    if isinstance(value, list) and text_of(value) is None and len(value) > 1 and {*map(type, value)} == {str}:
         raise ValueError("answer is a list of several values")
     if not isinstance(value, (str, list, dict)) and value == value:  # nan is how pandas writes nothing
         raise ValueError("answer is not text")
-    return answer_of(value)
-
-
-def passages_of(value: Any) -> list[dict[str, str]]:
-    """Titles and texts of passages: of texts, of objects, of lists of these, or of what tools say in messages. ValueError
-    where one is no text."""
-    found = _passages(tool_outputs(value) if is_spoken(value) else value)
-    return [passage for passage in found if any(map(str.strip, passage.values()))]
+    return last_said(value, "answer")
 
 
 def _passages(value: Any) -> Iterator[dict[str, str]]:
-    text = text_of(value)
+    """Titles and texts of passages: of texts, of objects, or of lists of these. ValueError where one is no text."""
+    text, rows = text_of(value), known_tools()[ANY_TOOL]
     if isinstance(value, list) and (text is None or all(isinstance(part, (str, dict, list)) for part in value)):
         for part in value:
             yield from _passages(part)
     elif isinstance(value, dict):
-        of = {role: known_tools()[ANY_TOOL][role] for role in ("title", "text")}
-        held = next((each for path in of["text"] if (each := path.value(value)) is not None), None)
-        title = next((each for path in of["title"] if isinstance(each := path.value(value), str)), "")
+        held, title = (
+            next((each for path in rows[role] if (each := path.value(value)) is not None), None)
+            for role in ("text", "title")
+        )
+        title = title if isinstance(title, str) else ""
         if isinstance(held, (list, dict)):
             yield from _passages(held)
         elif held is not None and not isinstance(held, str):
             raise ValueError("text is not text")
         elif held is not None or title:
             yield {"title": title, "text": held or ""}
-        elif not any(path.text in value for paths in of.values() for path in paths):  # a record that is a passage
-            yield {"title": "", "text": text or json.dumps(value, ensure_ascii=False)}
+        elif value.keys().isdisjoint(path.text for role in ("text", "title") for path in rows[role]):
+            yield {"title": "", "text": text or json.dumps(value, ensure_ascii=False)}  # a record that is a passage
     elif text is not None:
         yield {"title": "", "text": text}
     elif value is not None and value == value:
         raise ValueError("text is not text")
 
 
-_READERS = {"answer": _answer, "question": question_of, "passages": passages_of}
-
-
-def number_of(value: Any) -> float | None:
+def _number(value: Any, _: str) -> float | None:
     """A finite number, also of a text; ``None`` for the rest."""
     with suppress(TypeError, ValueError, OverflowError):
         return number if not isinstance(value, bool) and math.isfinite(number := float(value)) else None
     return None
 
 
-def _labels(path: Expression, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _labels(value: Any, name: str) -> list[tuple[str, str]]:
     """Names and values that answers can be grouped by, without secrets: a value, those of an object, or a list as one."""
-    value = path.value(record)
-    labels = [*value.items()] if isinstance(value, dict) else [(path.text, value)]
+    labels, made = [*value.items()] if isinstance(value, dict) else [(name, value)], []
     for key, label in labels:
         if isinstance(label, dict):
             labels += [(f"{key}.{name}", part) for name, part in label.items()]
         parts = label if isinstance(label, list) else [label]
         text = ", ".join(str(part) for part in parts if isinstance(part, (str, int, float)))
-        if 0 < len(text) <= _LONGEST_LABEL:
-            yield _label(key, text)
+        made += [_label(key, text)] if 0 < len(text) <= _LONGEST_LABEL else []
+    return made
 
 
 @lru_cache(maxsize=4096)
 def _label(name: str, value: str) -> tuple[str, str]:
     ((shown, text),) = blank({name: value}).items()
     return without_surrogates(shown), without_surrogates(text)
+
+
+_READERS = {
+    "answer": _answer,
+    "question": lambda value, _: last_said(value, "question"),
+    "passages": lambda value, _: [each for each in _passages(given_by_tools(value)) if "".join(each.values()).strip()],
+    "label": _labels,
+    **dict.fromkeys(NUMBERS, _number),
+}
+
+
+def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Expressions) -> Fields:
+    """The fields of a log by its first records: of the tool that gives most answers with passages. Expressions that are
+    `given` replace those of tools.
+
+    Raises:
+        UsageError: no tool gives an answer and passages, or a given expression gives nothing. It lists the fields of the
+            first record, and guesses.
+    """
+    kinds = {path: _KINDS.get(type(value), type(value).__name__) for path, value in _leaves(records[0])}
+    fields = [f"{on_one_line(path[:80])} ({kind})" for path, kind in kinds.items()]
+    listing = f"the first record has {shorten(fields, _LISTED) or 'no field'}"
+    for role, wanted in given.items():
+        if not any(path.value(record) is not None for path in wanted for record in records):
+            shown = ", ".join(path.text for path in wanted)
+            raise UsageError(f"{name}: --fields {role}={shown} gives no value; {listing}")
+
+    def fit(fields: Fields) -> tuple[int, int]:
+        read = [values for _, values in joined(enumerate(map(fields.read, records)))]
+        whole = [
+            each for each in read if {"answer", "passages"} <= each.keys() and each["answer"] != each.get("question")
+        ]
+        return len(whole), sum(map(len, read))
+
+    of_any = known_tools()[ANY_TOOL]
+    known = [
+        Fields(tool, {**{role: (*own.get(role, ()), *of_any.get(role, ())) for role in ROLES}, **given})
+        for tool, own in known_tools().items()
+        if tool != ANY_TOOL
+    ]
+    best = max(known, key=fit)
+    if fit(best)[0]:
+        return best
+    raise UsageError(f"{name}: no known fields hold an answer and its passages; {listing}{_guess(records, given)}")
+
+
+def _leaves(value: Any, path: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, Any]]:
+    """The expressions of a record's values that are no objects, in order."""
+    if isinstance(value, dict) and value and depth:
+        for name, part in value.items():
+            yield from _leaves(part, f"{path}.{path_of([str(name)])}".lstrip("."), depth - 1)
+    elif isinstance(value, list) and value and depth and path:
+        for part in value[:_LISTED]:
+            yield from _leaves(part, f"{path}[]", depth - 1)
+    elif path:
+        yield path, text_of(value) or value
+
+
+def _guess(records: Sequence[Mapping[str, Any]], given: Expressions) -> str:
+    """The fields of the records that are most like an answer, passages and a question, by their names and their texts, as
+    ``--fields`` takes them; empty where there are no two texts. Ids, types and other single words are none of them."""
+    texts: dict[str, list[str]] = {}
+    for path, value in (leaf for record in records for leaf in _leaves(record)):
+        if isinstance(value, str) and "'" not in path and not _GOLD.search(_words(path)[-1]):
+            texts.setdefault(path, []).append(value)
+    words = {path: sum(len(text.split()) for text in of) / len(of) for path, of in texts.items()}
+    words = {path: number for path, number in words.items() if number >= _FEWEST_WORDS}
+    chosen, near = {role: paths[0].text for role, paths in given.items()}, list[str]()
+    for role in ("question", "passages", "answer"):
+        names = {word for tool in known_tools().values() for path in tool.get(role, ()) for word in _words(path.text)}
+        scores: dict[str, float] = {}
+        for path in words.keys() - chosen.values():
+            likeness = max(SequenceMatcher(None, word, name).ratio() for word in _words(path) for name in names)
+            asks = sum(text.rstrip()[-1:] in ("?", "\uff1f", "\u061f") for text in texts[path]) / len(texts[path])
+            varied, is_list = len({*texts[path]}) / len(texts[path]), "[]" in path
+            looks = {"question": asks, "passages": is_list - 0.3, "answer": 0.3 * varied - is_list}
+            scores[path] = likeness + looks[role] + (role != "question") * words[path] / max(words.values())
+        ranked = sorted(scores, key=lambda path: (-scores[path], path))
+        if role not in chosen and ranked and (role != "question" or scores[ranked[0]] > 1):
+            chosen[role] = ranked[0]
+            near += [f"{role}={path}" for path in ranked[1:2] if scores[path] > scores[ranked[0]] - _NEAR]
+    if not {"answer", "passages"} <= chosen.keys():
+        return ""
+    guess = ",".join(f"{role}={chosen[role]}" for role in ROLES if role in chosen)
+    also = f" (as near: {on_one_line(', '.join(near))})" if near else ""
+    return f"; the nearest guess is --fields '{on_one_line(guess)}'{also}"
+
+
+def _words(path: str) -> list[str]:
+    """The last two names of a path."""
+    return re.findall(r"[^\W\d](?:[\w-]*\w)?", path.lower())[-2:] or [""]

@@ -15,15 +15,17 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt
-from lm_eval_tasks.results.logs.fields import first_names, lists_of_records
+from lm_eval_tasks.results.logs.fields import ANY_TOOL, known_tools
 from lm_eval_tasks.results.logs.values import stored
 
 _HEAD = 1 << 16  # bytes that tell the format
@@ -52,115 +54,55 @@ class LogFile(NamedTuple):
     def records(self, read: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
         """The records, those that cannot be read too. `read` gets the bytes of the file that were read so far. UsageError
         where the file is of another format."""
+        found = self._found(read)
+        first = [*filter(None, (next(found, None), next(found, None)))]
+        for record in _of_one(*first) if len(first) == 1 else chain(first, found):
+            yield from _within(record)
+
+    def _found(self, read: Callable[[int], object]) -> Iterator[Record]:
         number = 0
         with self.path.open("rb") as raw:
             try:
-                for record in self._records(raw):
+                for record in _records(raw, self.name):
                     number = record.number
-                    yield record
                     read(raw.tell())
+                    yield record
             except _DAMAGE as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 yield Record(number + 1, {}, "cut off or damaged from here on")
 
-    def _records(self, raw: io.BufferedReader) -> Iterator[Record]:
-        magic = raw.peek(6)
-        opened = next((opener for beginning, opener in _COMPRESSED.items() if magic.startswith(beginning)), None)
-        stream = raw if opened is None else opened(raw)
-        head = stream.peek(_HEAD)
-        if head.startswith((b"PAR1", b"PK\x03\x04")):
-            records = _parquet(stream) if head.startswith(b"PAR1") else self._inspect(stream)
-            yield from (_stored(Record(number, value)) for number, value in enumerate(records, 1))
-            return
-        encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-        shown = io.StringIO(head.decode(encoding, "replace"), newline=None).read().lstrip()
-        lines = [line for line in shown.split("\n")[:_SHOWN_LINES] if line.strip()]
-        text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
-        if shown[:1] not in ("[", "{"):
-            yield from map(_stored, self._table(text, lines))
-            return
-        alone = [line[:1] in ("[", "{") and not _parsed(1, line).problem.startswith("not JSON") for line in lines]
-        if shown[0] == "[":
-            is_whole = len(lines) < 2 or not alone[0]
-        else:
-            is_whole = len(lines) > 1 and not any(alone) and any(line[0] in " \t" for line in lines)
-        numbered = ((number, line) for number, line in enumerate(text, 1) if line.strip())
-        values = _documents(text.read()) if is_whole else (_parsed(*each) for each in numbered)
-        first = next(values, None)
-        try:
-            second = next(values, None)
-        except _DAMAGE:
-            yield from _within(first) if first else ()
-            raise
-        if first and not second:  # a file of one object, which may hold the records
-            yield from _of_one(first)
-        else:
-            for record in chain(filter(None, (first, second)), values):
-                yield from _within(record)
 
-    def _table(self, text: Iterator[str], head: list[str]) -> Iterator[Record]:
-        """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
-        said = _SEPARATOR.fullmatch(head[0]) if head else None
-        first = next(iter(head[bool(said) :]), "")
-        delimiter = max(
-            said[1] if said else "\t,;|", key=lambda each: len(next(csv.reader([first], delimiter=each), []))
-        )
-        if head and (delimiter not in first or "\0" in first):
-            raise UsageError(
-                f"{self.name} is no log: neither JSON lines, JSON, CSV, TSV nor Parquet, compressed or not; it begins with "
-                f"{excerpt(first[:60])}"
-            )
-        csv.field_size_limit(1 << 30)
-        for _ in range(bool(said)):
-            next(text)
-        rows: Any = csv.DictReader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
-        with suppress(csv.Error):
-            rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
-        row: dict[Any, Any] | None = {}
-        while row is not None:
-            start = rows.line_num + 1 + bool(said)
-            try:
-                row = next(rows, None)
-            except csv.Error:
-                row = {None: []}
-            if row is not None:
-                problem = "" if all(map(_is_text, map(str, row.values()))) else "not UTF-8 text"
-                problem = "other cells than columns" if None in row or None in row.values() else problem
-                yield Record(start, {} if problem else row, problem)
-
-    def _inspect(self, stream: io.BufferedReader) -> Iterator[dict[str, Any]]:
-        import pyarrow
-
-        try:
-            with zipfile.ZipFile(stream) as log:
-                for info in log.infolist():
-                    if not info.filename.startswith("samples/"):
-                        continue
-                    if info.compress_type != _ZSTANDARD:
-                        yield json.loads(log.read(info))
-                        continue
-                    stream.seek(info.header_offset + 26)
-                    stream.seek(
-                        sum(struct.unpack("<HH", stream.read(4))), io.SEEK_CUR
-                    )  # the name and what is beside it
-                    yield json.loads(pyarrow.decompress(stream.read(info.compress_size), info.file_size, "zstd", True))
-        except (zipfile.BadZipFile, struct.error, pyarrow.ArrowException, ValueError) as error:
-            raise UsageError(f"{self.name} is no log: a zip file, but not a whole one of Inspect ({error})") from None
-
-
-def _zstandard(raw: io.BufferedReader) -> Any:
-    import pyarrow
-
-    return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd"), _HEAD)
-
-
-_COMPRESSED: dict[bytes, Callable[[io.BufferedReader], Any]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": _zstandard,
+_OPENERS: Mapping[bytes, Callable[[io.BufferedReader], Any]] = {
+    **{b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw), b"BZh": bz2.BZ2File, b"\xfd7zXZ\x00": lzma.LZMAFile},
+    b"\x28\xb5\x2f\xfd": lambda raw: io.BufferedReader(
+        import_module("pyarrow").CompressedInputStream(raw, "zstd"), _HEAD
+    ),
 }
+
+
+def _records(raw: io.BufferedReader, name: str) -> Iterator[Record]:
+    """The records as they are written, by the format that the first bytes tell."""
+    magic = raw.peek(6)
+    stream = next((opener(raw) for beginning, opener in _OPENERS.items() if magic.startswith(beginning)), raw)
+    head = stream.peek(_HEAD)
+    if head.startswith((b"PAR1", b"PK\x03\x04")):
+        values = _parquet(stream) if head.startswith(b"PAR1") else _inspect(stream, name)
+        yield from (Record(number, value) for number, value in enumerate(values, 1))
+        return
+    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    shown = io.StringIO(head.decode(encoding, "replace"), newline=None).read().lstrip()
+    lines = [line for line in shown.split("\n")[:_SHOWN_LINES] if line.strip()]
+    text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
+    alone = [line[:1] in ("[", "{") and not _parsed(1, line).problem.startswith("not JSON") for line in lines]
+    if shown[:1] not in ("[", "{"):
+        yield from _rows(text, lines, name)
+        return
+    is_indented = len(lines) > 1 and not any(alone) and any(line[0] in " \t" for line in lines)
+    if (len(lines) < 2 or not alone[0]) if shown[0] == "[" else is_indented:
+        yield from _documents(text.read())
+    else:
+        yield from (_parsed(number, line) for number, line in enumerate(text, 1) if line.strip())
 
 
 def _parquet(stream: Any) -> Iterator[dict[str, Any]]:
@@ -174,15 +116,57 @@ def _parquet(stream: Any) -> Iterator[dict[str, Any]]:
         raise EOFError(str(error)) from error
 
 
+def _inspect(stream: io.BufferedReader, name: str) -> Iterator[dict[str, Any]]:
+    import pyarrow
+
+    try:
+        with zipfile.ZipFile(stream) as log:
+            for info in (each for each in log.infolist() if each.filename.startswith("samples/")):
+                if info.compress_type != _ZSTANDARD:
+                    yield json.loads(log.read(info))
+                    continue
+                stream.seek(info.header_offset + 26)
+                stream.seek(sum(struct.unpack("<HH", stream.read(4))), io.SEEK_CUR)  # the name and what is beside it
+                yield json.loads(pyarrow.decompress(stream.read(info.compress_size), info.file_size, "zstd", True))
+    except (zipfile.BadZipFile, struct.error, pyarrow.ArrowException, ValueError) as error:
+        raise UsageError(f"{name} is no log: a zip file, but not a whole one of Inspect ({error})") from None
+
+
+def _rows(text: Iterator[str], head: Sequence[str], name: str) -> Iterator[Record]:
+    """The rows of a table with a header, each with the line on which it begins. Quoted cells may hold line breaks."""
+    said = _SEPARATOR.fullmatch("".join(head[:1]))
+    first = "".join(head[bool(said) :][:1])
+    delimiter = max(said[1] if said else "\t,;|", key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+    if head and (delimiter not in first or "\0" in first):
+        raise UsageError(
+            f"{name} is no log: neither JSON lines, JSON, CSV, TSV nor Parquet, compressed or not; it begins with "
+            f"{excerpt(first[:60])}"
+        )
+    csv.field_size_limit(1 << 30)
+    rows = csv.reader((line.replace("\0", "") for line in text), delimiter=delimiter, strict=True)
+    names: list[str] = []
+    row: list[str] | None = next(rows) if said else []
+    while row is not None:
+        start = rows.line_num + 1
+        try:
+            row = next(rows, None)
+        except csv.Error:
+            row = names and ["", *names]
+        if row and not names:
+            names = [name.strip() for name in row]
+        elif row:
+            problem = "" if _is_text("".join(row)) else "not UTF-8 text"
+            problem = problem if len(row) == len(names) else "other cells than columns"
+            yield Record(start, {} if problem else dict(zip(names, row, strict=True)), problem)
+
+
 def _is_text(text: str) -> bool:
     return text.isascii() or not any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _parsed(number: int, line: str) -> Record:
-    if not _is_text(line):
-        return Record(number, {}, "not UTF-8 text")
     try:
-        return _record(number, json.loads(line))
+        return _record(number, json.loads(line)) if _is_text(line) else Record(number, {}, "not UTF-8 text")
     except (ValueError, RecursionError):
         return Record(number, {}, "not JSON")
 
@@ -193,32 +177,26 @@ def _record(number: int, value: Any) -> Record:
 
 def _documents(text: str) -> Iterator[Record]:
     """JSON values one after another, or those of arrays, each with the line where it begins; to the first broken one."""
-    decoder, number, at, begins = json.JSONDecoder(), 1, 0, re.match(r"\s*\[?\s*", text)
-    end = begins.end() if begins else 0
-    while True:
-        number += text.count("\n", at, end)
-        at = end
-        if at == len(text):
-            return
+    decode, number, at = json.JSONDecoder().raw_decode, 1, 0
+    end = len(text) - len(text.lstrip().removeprefix("[").lstrip())
+    while end < len(text):
+        number, at = number + text.count("\n", at, end), end
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decode(text, at)
         except (ValueError, RecursionError):
             yield Record(number, {}, "not JSON from here on")
             return
         yield _record(number, value)
-        following = _BETWEEN.match(text, end)
-        end = following.end() if following else end
+        end = following.end() if (following := _BETWEEN.match(text, end)) else end
 
 
 def _of_one(record: Record) -> Iterator[Record]:
     """The records of a file that is one object: columns or rows of a table, a list of records, or the object itself."""
-    rows = _rows_of(record.value)
-    whole = _stored(record)
-    if not rows and not whole.problem and record.value.keys().isdisjoint(first_names()):
-        rows = next(filter(None, (path.records(whole.value) for path in lists_of_records())), [])
+    rows, names = _rows_of(record.value), _first_names()
+    with suppress(RecursionError):
+        rows = rows or ([] if names & record.value.keys() else _listed(stored(record.value), 0))
     found = [_record(number if len(rows) > 1 else record.number, row) for number, row in enumerate(rows, 1)]
-    for each in found or [record]:
-        yield from _within(each)
+    yield from found or [record]
 
 
 def _rows_of(fields: dict[str, Any]) -> list[Any]:
@@ -239,14 +217,24 @@ def _rows_of(fields: dict[str, Any]) -> list[Any]:
 
 def _within(record: Record) -> Iterator[Record]:
     """The records of lists within lists, as OTLP has them, or the one; with their values read."""
-    record = _stored(record)
-    lists = (path.records(record.value) for path in lists_of_records() if path.text.count("[]") > 1)
-    found = next(filter(None, lists), None)
-    yield from [record] if found is None else (_record(record.number, value) for value in found)
-
-
-def _stored(record: Record) -> Record:
     try:
-        return record._replace(value=stored(record.value))
+        value = stored(record.value)
     except RecursionError:
-        return Record(record.number, {}, "nested too deeply")
+        yield Record(record.number, {}, "nested too deeply")
+        return
+    found = _listed(value, 2)
+    yield from (_record(record.number, each) for each in found) if found else [record._replace(value=value)]
+
+
+def _listed(value: Mapping[str, Any], depth: int) -> list[Any]:
+    """The objects of the first list in which tools list records, within so many lists at least; empty without one."""
+    paths = known_tools()[ANY_TOOL]["records"]
+    lists = (path.value(value) for path in paths if path.text.count("[]") >= depth)
+    return next((found for found in lists if isinstance(found, list) and isinstance(found[0], dict)), [])
+
+
+@lru_cache(maxsize=1)
+def _first_names() -> frozenset[str]:
+    """The fields of a record that has an answer: an object without them may hold records."""
+    heads = (path.heads for paths in known_tools().values() for path in paths.get("answer", ()))
+    return frozenset().union(*heads) - {path.text for path in known_tools()[ANY_TOOL]["records"]}

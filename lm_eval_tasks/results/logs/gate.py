@@ -54,8 +54,8 @@ def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
     """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
     from scipy.special import bdtrc
 
-    limit_text = as_text(limit, "share")
-    name = f"flagged answers over {limit_text}"
+    text, over = as_text(limit, "share"), figure._replace(value=figure.value - limit, low=figure.low - limit)
+    name = f"flagged answers over {text}"
     if not figure.n:
         return Check(name, UNDECIDED, "No answer could be judged.")
     if unknown := not_measurable(figure, "share"):
@@ -64,12 +64,9 @@ def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
         return Check(name, UNDECIDED, f"{seen}: it takes about {least} independent answers.")
     seen = f"{as_text(figure.value, 'share')} of {figure.n} answers are flagged [{bounds(figure, 'share')}]"
     # as many flagged answers by chance, of independent ones: those of conversations have bounds that are no narrower
-    if figure.low > limit and bdtrc(round(figure.value * figure.n) - 1, figure.n, limit) <= _LEVEL:
-        return Check(name, FAILED, f"{seen}: shown to be over {limit_text}.")
-    if figure.high < limit + margin:
-        return Check(name, PASSED, f"{seen}: not shown to be over {limit_text}.")
-    needed = _needed(figure.n, figure.value - figure.low, figure.high - figure.value, figure.value - limit, margin)
-    return Check(name, UNDECIDED, f"{seen}: too few answers to say whether more than {limit_text} are. {needed}")
+    is_sure = bool(bdtrc(round(figure.value * figure.n) - 1, figure.n, limit) <= _LEVEL)
+    said = seen, f"over {text}", f"too few answers to say whether more than {text} are"
+    return _check(name, said, over._replace(high=figure.high - limit), margin, "answers", is_sure)
 
 
 def check_baseline(
@@ -80,22 +77,24 @@ def check_baseline(
     if not n or math.isnan(low + high):
         return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
     seen = f"{points(value, 'share')} against the baseline [{range_of_points(low, high, 'share')}], {n} {unit}"
-    if low > 0:
-        return Check(name, FAILED, f"{seen}: shown to be worse.")
+    return _check(name, (seen, "worse", "too few to say"), Figure(value, low, high, n=n), margin, unit)
+
+
+def _check(
+    name: str, said: tuple[str, str, str], excess: Figure, margin: float, unit: str, is_sure: bool = True
+) -> Check:
+    """The verdict on an excess. An undecided one says how many answers decide at the same values, as bounds narrow with the
+    square root of their number."""
+    (value, low, high), (seen, claim, too_few) = excess[:3], said
+    if low > 0 and is_sure:
+        return Check(name, FAILED, f"{seen}: shown to be {claim}.")
     if high < margin:
-        return Check(name, PASSED, f"{seen}: not shown to be worse.")
-    needed = _needed(n, value - low, high - value, value, margin, unit)
-    return Check(name, UNDECIDED, f"{seen}: too few to say. {needed}")
-
-
-def _needed(n: int, below: float, above: float, excess: float, margin: float, unit: str = "answers") -> str:
-    """How many answers decide at the same values, as bounds narrow with the square root of their number."""
-    ratios = [(below / excess) ** 2] if excess > 0 else []
-    ratios += [(above / (margin - excess)) ** 2] if excess < margin else []
-    if not ratios:
-        return f"Without a margin no number of {unit} decides at this rate."
-    least = math.ceil(n * min(ratios) + 1)
-    return f"At this rate it takes about {least:,} {unit}."
+        return Check(name, PASSED, f"{seen}: not shown to be {claim}.")
+    ratios = [((value - low) / value) ** 2] if value > 0 else []
+    ratios += [((high - value) / (margin - value)) ** 2] if value < margin else []
+    needed = f"At this rate it takes about {math.ceil(excess.n * min(ratios) + 1):,} {unit}." if ratios else ""
+    needed = needed or f"Without a margin no number of {unit} decides at this rate."
+    return Check(name, UNDECIDED, f"{seen}: {too_few}. {needed}")
 
 
 def baseline_run(place: Path) -> Run:
@@ -114,8 +113,8 @@ def checks_of(
     checks = [] if limit is None else [check_limit(figure, limit, margin)]
     if baseline is not None:
         found = compare_runs([run, baseline], [LOGGED], [FLAGGED_ANSWERS], refuse=False).differences
-        checks += [check_baseline(*each.result[2:5], each.result.n, margin, each.unit) for each in found[:1]]
-        checks += [] if found else [check_baseline(math.nan, math.nan, math.nan, 0)]
+        values = [(*each.result[2:5], each.result.n, margin, each.unit) for each in found[:1]]
+        checks.append(check_baseline(*values[0]) if values else check_baseline(math.nan, math.nan, math.nan, 0))
     return checks
 
 

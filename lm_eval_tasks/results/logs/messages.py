@@ -1,28 +1,26 @@
 """Messages of all tools: who said what, whatever wraps it.
 
 A message is a text, a list of parts, a choice, a candidate, an event, an item of a response, or what LangChain, Haystack
-and others serialise. :func:`answer_of`, :func:`question_of` and :func:`tool_outputs` take from them what a role wants.
+and others serialise. :func:`last_said` and :func:`given_by_tools` take from them what a role wants.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lm_eval_tasks.results.logs.values import text_of
 
 # What a message or a part of one is, by its role, type or kind: the first whose pattern is in the name.
 _KINDS = {
-    kind: re.compile(pattern, re.IGNORECASE)
-    for kind, pattern in {
-        "tool": r"(?:tool|function).?(?:call.?)?(?:output|response|result|return|message)|^(?:tool|function)$"
-        r"|observation|ipython|search.?(?:call|result)|^document$",
-        "thought": r"call|tool.?use|reason|think|thought|image|audio|video|file",
-        "user": r"^(?:user|human|request$)|\.user\.",
-        "assistant": r"^(?:assistant|ai(?:message|$)|model|bot|chatbot|gpt|response)|\.assistant\.|gen_ai\.choice",
-        "system": r"^(?:system|developer)|\.system\.",
-    }.items()
+    "tool": r"(?:tool|function).?(?:call.?)?(?:output|response|result|return|message)|^(?:tool|function)$"
+    r"|observation|ipython|search.?(?:call|result)|^document$",
+    "thought": r"call|tool.?use|reason|think|thought|image|audio|video|file",
+    "user": r"^(?:user|human|request$)|\.user\.",
+    "assistant": r"^(?:assistant|ai(?:message|$)|model|bot|chatbot|gpt|response)|\.assistant\.|gen_ai\.choice",
+    "system": r"^(?:system|developer)|\.system\.",
 }
 _SPEAKERS = ("user", "assistant", "system")
 _NAMES = ("role", "_role", "type", "part_kind", "kind", "block_type", "from", "name")
@@ -57,29 +55,22 @@ def messages(value: Any, role: str = "answer") -> list[Message]:
     return found
 
 
-def answer_of(value: Any) -> str:
-    """The last thing that an assistant says, without tool calls; empty where it says nothing."""
-    return next((one.text for one in reversed(messages(value)) if one.kind in ("assistant", "")), "")
-
-
-def question_of(value: Any) -> str:
-    """The last thing that a user says, or that nobody is named for."""
-    found = messages(value, "question")
-    kinds = ("user",) if any(message.kind for message in found) else ("",)
+def last_said(value: Any, role: str) -> str:
+    """The last thing that an assistant says, without tool calls, or of a question a user; else what nobody is named for.
+    Empty where it is nothing."""
+    found = messages(value, role)
+    kinds = ("assistant", "") if role == "answer" else ("user",) if any(each.kind for each in found) else ("",)
     return next((message.text for message in reversed(found) if message.kind in kinds), "")
 
 
-def is_spoken(value: Any) -> bool:
-    """Whether a value is, or wraps, messages of somebody."""
-    return not isinstance(value, str) and any(message.kind in _SPEAKERS for message in messages(value))
-
-
-def tool_outputs(value: Any) -> list[Any]:
-    """What tools gave since the last question, or before it if they gave nothing since."""
-    found = messages(value)
+def given_by_tools(value: Any) -> Any:
+    """What tools gave since the last question, or before it if they gave nothing since; the value where nobody speaks."""
+    found = [] if isinstance(value, str) else messages(value)
+    if not any(message.kind in _SPEAKERS for message in found):
+        return value
     asked = max((place for place, message in enumerate(found) if message.kind == "user"), default=0)
-    outputs = [[message.value for message in part if message.kind == "tool"] for part in (found[asked:], found)]
-    return outputs[0] or outputs[1]
+    outputs = ([message.value for message in part if message.kind == "tool"] for part in (found[asked:], found))
+    return next(filter(None, outputs), [])
 
 
 def _read(value: Any, kind: str, names: list[str]) -> Iterator[Message]:
@@ -123,10 +114,11 @@ def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[M
 
 
 def _kind(value: dict[str, Any]) -> str:
-    if value.get("thought") is True:
-        return "thought"
     class_name = value["id"][-1:] if isinstance(value.get("id"), list) else []  # of LangChain's dumpd
-    for name in (*(value.get(name) for name in _NAMES), *class_name):
-        if isinstance(name, str) and (kind := next((kind for kind, each in _KINDS.items() if each.search(name)), "")):
-            return kind
-    return ""
+    names = [name for name in (*map(value.get, _NAMES), *class_name) if isinstance(name, str)]
+    return "thought" if value.get("thought") is True else next(filter(None, map(_kind_of, names)), "")
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(name: str) -> str:
+    return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, name, re.IGNORECASE)), "")

@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from custom_metrics.statistics.figures import Figure, is_measurable
+from custom_metrics.statistics.figures import is_measurable
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import DEFAULT_DETECTOR, RAG
 from detector_plugin.filters import given_options, shared_detector
@@ -34,12 +34,14 @@ from lm_eval_tasks.detection import calibrated, marked
 from lm_eval_tasks.harness.detector_task import FILTER
 from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.logs import judged
-from lm_eval_tasks.results.logs.answers import LeftOut, Log, open_log, reasons_of
+from lm_eval_tasks.results.logs.answers import Answer, LeftOut, Log, open_log, reasons_of
+from lm_eval_tasks.results.logs.summary import LogSummary
 from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
 _STORE = ".spans_0.jsonl"
+_KEPT = ("guessed", "untagged", "no_passages")  # of the summary, that are counted
 
 _FLAGGED = Metric(
     *(judged.FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
@@ -68,11 +70,6 @@ _TABLE = Benchmark(
 )
 
 
-_Job: TypeAlias = tuple[Sequence[Log], Path, Mapping[str, str], str, str | None]
-"""The logs; the folder of its run; the detector's settings, and its options with their secrets; the language of
-answers that name none."""
-
-
 def detect_log(
     source: Path | Sequence[Log],
     output: Path,
@@ -81,7 +78,7 @@ def detect_log(
     calibration: str | None = None,
     language: str | None = None,
     tell: Callable[[str], None] = _LOG.info,
-    summary: judged.LogSummary | None = None,
+    summary: LogSummary | None = None,
 ) -> Path:
     """Tag the answers of logs (:func:`lm_eval_tasks.results.logs.answers.open_log`; or of a file, whose fields are then
     chosen), and return the results file of the run.
@@ -100,14 +97,12 @@ def detect_log(
     named = calibration or calibrated.NO_CALIBRATION
     settings = calibrated.settings_of("detect", detector, detector_args, named, RAG, kinds=(RAG,))
     shared_detector(settings["detector"], settings["detector_args"])  # what it lacks is said before any work
-    job = logs, folder, settings, given_options(settings["detector_args"]), language
-    left_out: LeftOut = {}
-    is_new = not folder.exists()
+    left_out, is_new = LeftOut(), not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_folder(folder) as partial:
-            rows, name = _judged(job, left_out), logs[0].file.path.stem
-            results = _write(rows, partial, {"read_from": "log"}, name, summary or judged.LogSummary())
+            rows = _judged(logs, folder, settings, language, left_out)
+            results = _write(rows, partial, {"read_from": "log"}, logs[0].file.path.stem, summary or LogSummary())
             reasons, names = reasons_of(left_out), ", ".join(log.file.name for log in logs)
             if not results:
                 raise UsageError(f"{names}: no line can be used: {reasons or 'there is none'}")
@@ -130,12 +125,19 @@ def detect_log(
     return written
 
 
-def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Iterator[list[judged.Answer]]:
-    """The answers of logs, in blocks, with a bar of their bytes. Numbers are those of lines where each is larger than the
-    one before. The places of records that cannot be used are added to `left_out`."""
+def _judged(
+    logs: Sequence[Log], folder: Path, settings: Mapping[str, str], language: str | None, left_out: LeftOut
+) -> Iterator[judged.JudgedAnswer]:
+    """Each answer of the logs with what the detector finds in it, with a bar of their bytes. Numbers are those of lines
+    where each is larger than the one before."""
     from tqdm import tqdm
 
-    block, last = list[judged.Answer](), 0
+    options = given_options(settings["detector_args"])  # with their secrets
+    detector = shared_detector(settings["detector"], options)
+    stored = StoredDetector(detector, folder / _STORE, json.loads(options), quiet=True)
+    if stored.spans_by_key:
+        _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
+    block, last = list[Answer](), 0
     for log in logs:
         with tqdm(total=log.file.path.stat().st_size, unit="B", unit_scale=True, desc=log.file.path.name) as bar:
             for number, doc, text in log.answers(language, left_out, lambda read: bar.update(read - bar.n)):
@@ -143,20 +145,9 @@ def _blocks(logs: Sequence[Log], language: str | None, left_out: LeftOut) -> Ite
                 place = f"line {number}" if len(logs) == 1 else f"{log.file.name}:{number}"
                 block.append((last, {"id": place, **doc}, text))
                 if len(block) == _BLOCK:
-                    yield block
+                    yield from judged.by_detector(stored, block, settings)
                     block = []
-    yield block
-
-
-def _judged(job: _Job, left_out: LeftOut) -> Iterator[judged.JudgedAnswer]:
-    """Each answer of a log with what the detector finds in it."""
-    logs, folder, settings, options, language = job
-    detector = shared_detector(settings["detector"], options)
-    stored = StoredDetector(detector, folder / _STORE, json.loads(options), quiet=True)
-    if stored.spans_by_key:
-        _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
-    for block in _blocks(logs, language, left_out):
-        yield from judged.by_detector(stored, block, settings)
+    yield from judged.by_detector(stored, block, settings)
 
 
 def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partial: Path) -> Path:
@@ -165,8 +156,7 @@ def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partia
     earlier = read_results(samples.with_name(samples.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")))
     record = provenance_of(earlier["configs"][LOGGED])
     rows = (judged.JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in read_samples(samples))
-    results = _write(rows, partial, record, earlier["model_name"], judged.LogSummary(most=0), marks)
-    return _publish(results, folder, partial)
+    return _publish(_write(rows, partial, record, earlier["model_name"], LogSummary(most=0), marks), folder, partial)
 
 
 def _write(
@@ -174,7 +164,7 @@ def _write(
     partial: Path,
     record: Mapping[str, Any],
     name: str,
-    summary: judged.LogSummary,
+    summary: LogSummary,
     marks: marked.MarksOfTask | None = None,
 ) -> dict[str, Any]:
     """Write the answers to the files ``samples`` and ``spans`` of a folder, line by line; return the content of their
@@ -200,22 +190,18 @@ def _write(
     key = calibrated.CalibrationKey.from_document(doc, tagged["detector"])
     errors = calibrated.errors_of(calibrated.in_force(key, LOGGED)) if len(languages) == 1 else None
     if errors is None and doc["calibration"] != calibrated.NO_CALIBRATION:
-        _LOG.warning(
-            "no corrected rate: %s does not fit the log's languages (%s)", key.calibration, ", ".join(languages)
-        )
+        _LOG.warning("no corrected rate: %s does not fit the log's languages (%s)", key[0], ", ".join(languages))
     of_words = total.words("flagged", errors)
-    every = {
+    figures = {
         **{marked.METRIC: marked.marked_rate.figure_of(values), judged.COUNTS: of_words.rogan_gladen},
         **{judged.SHARE: of_words.detected, judged.EXPECTED: total.words("expected").detected},
         **{judged.FLAGGED_ANSWERS: total.flagged_answers, judged.ABSTENTION: total.share("declined")},
     }
-    figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
-    kept = {of: int(total.frame[of].sum()) for of in ("guessed", "untagged", "no_passages")}
     record = {
         **record,
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
-        "kept": {"answers": total.answers, **kept},
+        "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
         "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
@@ -223,41 +209,35 @@ def _write(
     if marks is not None:
         record["marks"] = marked.description_of(values, marks)
         marked.log_basis(LOGGED, values, record["marks"])
-    return _results(figures, record, values, models)
-
-
-def _results(
-    figures: Mapping[str, Figure], record: Mapping[str, Any], marked_values: Sequence[Any], models: Mapping[str, int]
-) -> dict[str, Any]:
-    """The content of a results file, as the harness writes it. A corrected rate that is not measurable is in no table."""
-    metrics, number = _TABLE.metrics, sum(models.values())
-    wide = {judged.COUNTS} - {name for name, figure in figures.items() if is_measurable(figure, "share")}
-    by_name = {
-        name: figure.as_json((metrics.get(name) or metrics[judged.SHARE]).denominator, name not in wide)
-        for name, figure in figures.items()
-    }
-    by_name |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(marked_values)}
-    metadata = {"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}}
-    metadata["benchmark"] = {"name": "logs", **_TABLE.as_json()}
-    listed = [metric for name, metric in metrics.items() if name in figures]
+    figures = {name: figure for name, figure in figures.items() if not math.isnan(figure.value)}
+    listed = {name: metric for name, metric in _TABLE.metrics.items() if name in figures}
+    # a corrected rate that is not measurable is in no table
+    shown = {name for name, figure in figures.items() if name != judged.COUNTS or is_measurable(figure, "share")}
+    denominators = {name: _TABLE.metrics.get(name, OF_A_DETECTOR[0]).denominator for name in figures}
+    by_name = {name: figure.as_json(denominators[name], name in shown) for name, figure in figures.items()}
+    by_name |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(values)}
     table: dict[str, Any] = {"alias": LOGGED}
-    for name in (metric.name for metric in listed if metric.name not in wide):
-        error = figures[name].standard_error
-        table |= {f"{name},{judged.FILTER_NAME}": figures[name].value}
-        table |= {f"{name}_stderr,{judged.FILTER_NAME}": "N/A" if math.isnan(error) else error}
-    listing = [metric.entry(metric.aggregation) for metric in listed]
-    filters = [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}]
-    return {
-        "results": {LOGGED: table},
-        "configs": {LOGGED: {"task": LOGGED, "metric_list": listing, "filter_list": filters, "metadata": metadata}},
-        "versions": {LOGGED: _TABLE.version},
-        "n-shot": {LOGGED: 0},
-        "higher_is_better": {LOGGED: {metric.name: metric.higher_is_better for metric in listed}},
-        "n-samples": {LOGGED: dict.fromkeys(("original", "effective"), number)},
-        "config": {"model": "replay"},  # nothing was prompted
-        "model_source": "log",
-        "model_name": next(iter(models)) if len(models) == 1 else f"{len(models)} models",
+    for name in filter(shown.__contains__, listed):
+        value, *_, error = figures[name][:4]
+        table[f"{name},{judged.FILTER_NAME}"] = value
+        table[f"{name}_stderr,{judged.FILTER_NAME}"] = "N/A" if math.isnan(error) else error
+    config = {
+        "task": LOGGED,
+        "metric_list": [metric.entry(metric.aggregation) for metric in listed.values()],
+        "filter_list": [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}],
+        "metadata": {
+            **{"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}},
+            "benchmark": {"name": "logs", **_TABLE.as_json()},
+        },
     }
+    by_task = {
+        **{"results": table, "configs": config, "versions": _TABLE.version, "n-shot": 0},
+        "higher_is_better": {name: metric.higher_is_better for name, metric in listed.items()},
+        "n-samples": dict.fromkeys(("original", "effective"), total.answers),
+    }
+    model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
+    of_run = {"config": {"model": "replay"}, "model_source": "log", "model_name": model}  # nothing was prompted
+    return {**{name: {LOGGED: value} for name, value in by_task.items()}, **of_run}
 
 
 def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Path | None = None) -> Path:
@@ -266,6 +246,6 @@ def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Pa
     samples, path = folder / f"samples_{LOGGED}_{date}.jsonl", folder / f"results_{date}.json"
     text = json.dumps(provenance.strict_json(results), indent=2, ensure_ascii=False)
     (partial / "results").write_text(text, "utf-8")
-    spans = {} if output is None else {partial / "spans": output}
-    move_whole({partial / "samples": samples, **spans, partial / "results": path})
+    spans = output or partial / "unused"
+    move_whole({partial / "samples": samples, partial / "spans": spans, partial / "results": path})
     return path

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _TRACES = 1000  # that are open at a time: the one that is silent longest is read when another begins
-REPEATED = "the same answer of a trace again"
 Line = tuple[int, dict[str, Any]]
 """The number of a record, and its values by role. ``left_out`` says why it is none."""
 
@@ -67,9 +66,14 @@ def _of_trace(lines: list[Line]) -> list[Line]:
         span.setdefault("question", given[-1].get("question", ""))
     seen: dict[str, list[dict[str, Any]]] = {}
     for span in (values for _, values in lines if "answer" in values and "left_out" not in values):
-        same = seen.setdefault(json.dumps([span["answer"], span.get("passages")]), [])
-        if any(_repeats(span, earlier) or _name(earlier) in above[id(span)] for earlier in same):
-            span["left_out"] = REPEATED
+        same, asked = (
+            seen.setdefault(json.dumps([span["answer"], span.get("passages")]), []),
+            str(span.get("question", "")),
+        )
+        for earlier in same:  # two questions may be one, if one is within the other, as in a prompt
+            other = str(earlier.get("question", ""))
+            if asked in other or other in asked or _name(earlier) in above[id(span)]:
+                span["left_out"] = "the same answer of a trace again"
         same.append(span)
     return [(number, values) for number, values in lines if not _lends(values)]
 
@@ -88,9 +92,3 @@ def _above(name: str, parents: Mapping[str, str]) -> list[str]:
     while (name := parents.get(name, "")) and name not in names:
         names.append(name)
     return names
-
-
-def _repeats(span: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
-    """Whether two questions may be one: one is within the other, as in a prompt."""
-    questions = str(span.get("question", "")), str(earlier.get("question", ""))
-    return questions[0] in questions[1] or questions[1] in questions[0]

@@ -7,36 +7,20 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 _LONGEST = 4 << 20  # characters of a text that is read as Python prints it
-# What Python prints of a value, without names, sums and parts, which are code.
-_TOKEN = re.compile(
-    r"""[bru]?(?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
-    r"|(?P<number>-?\d+(?:\.\d*)?(?:e[-+]?\d+)?)|(?P<word>None|True|False|nan|object)\b|(?P<key>[A-Za-z_]\w*)="
-    r"|(?P<call>(?:[a-z_]\w*\.)*(?:[A-Z]\w*|array|list|str_|float\d+|int\d+)\()"
-    r"|(?P<open>[\[({])|(?P<close>[\])}])|(?P<comma>,)|(?P<colon>:)|(?P<space>\s+)",
-    re.DOTALL,
+_TEXT = r"""[bru]?(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+# What Python prints of values, none of which touches the one before it. All else, such as a name or a sum, is code.
+_PRINTED = re.compile(
+    rf"""(?<![\w.'")\]}}])(?:{_TEXT}|-?\d+(?:\.\d*)?(?:e[-+]?\d+)?|(?:None|True|False|nan|object)\b|[A-Za-z_]\w*=
+    |(?:[a-z_]\w*\.){{,3}}(?:[A-Z]\w*|array|list|str_|float\d+|int\d+)\(|[\[({{])|[\])}},:\s]|(?P<code>.)""",
+    re.DOTALL | re.VERBOSE,
 )
+_BETWEEN = re.compile(rf"""{_TEXT}|(?<=[\w.'")\]}}])\s+(?=[\w'"\[({{-])""", re.DOTALL)  # texts; and values of numpy
 _DOTTED = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)+")
-_WORDS = {"True": "true", "False": "false"}
-_CLOSING = {"[": "]", "(": "]", "{": "}"}
-
-
-class _List(list[Any]):
-    """A list that a text holds."""
-
-    text = ""
-
-
-class _Object(dict[str, Any]):
-    """An object that a text holds."""
-
-    text = ""
-
-
-_List.__name__, _Object.__name__ = "list", "dict"  # by which JMESPath's functions know them
+# What a text holds, which has the text; JMESPath's functions know it by its type's name.
+_HELD: dict[type, Any] = {kind: type(kind.__name__, (kind,), {"text": ""}) for kind in (list, dict)}
 
 
 def stored(value: Any) -> Any:
@@ -44,13 +28,13 @@ def stored(value: Any) -> Any:
     ``documents.0.content`` becomes ``documents[0].content``. RecursionError where it is nested too deeply."""
     if isinstance(value, str):
         return _held(value) if value.lstrip()[:1] in ("[", "{", '"') else value
-    if text_of(value) is not None:
+    if isinstance(value, dict) and text_of(value) is None:
+        return _undotted({name: stored(part) for name, part in value.items()})
+    if not isinstance(value, list) or text_of(value) is not None:
         return value
-    if isinstance(value, list):
-        if value and all(isinstance(part, dict) and part.keys() == {"key", "value"} for part in value):
-            return stored({str(part["key"]): _otlp(part["value"]) for part in value})
-        return [stored(part) for part in value]
-    return _undotted(value) if isinstance(value, dict) else value
+    if value and all(isinstance(part, dict) and part.keys() == {"key", "value"} for part in value):
+        return stored({str(part["key"]): _otlp(part["value"]) for part in value})
+    return [*map(stored, value)]
 
 
 def text_of(value: Any) -> str | None:
@@ -59,68 +43,63 @@ def text_of(value: Any) -> str | None:
 
 
 def _held(text: str) -> Any:
-    readers: list[Callable[[str], Any]] = [json.loads]
-    if text.lstrip()[0] != '"' and len(text) <= _LONGEST:
-        readers.append(lambda text: json.loads(_as_json(text), object_hook=lambda fields: fields.get("", fields)))
-    for read in readers:
+    for read in (json.loads, _printed):
         try:
             value = stored(read(text))
-        except (ValueError, SyntaxError, RecursionError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         if not isinstance(value, (list, dict)):
             return value if isinstance(value, str) else text
-        held: Any = _List(value) if isinstance(value, list) else _Object(value)
+        held = _HELD[list if isinstance(value, list) else dict](value)
         held.text = text_of(value) or text
         return held
     return text
 
 
-def _as_json(text: str) -> str:
-    """What Python printed, as JSON: of a call the arguments by name, or its first one. numpy prints no commas. ValueError
-    for anything else, such as code."""
-    made, closing, at, is_whole, is_apart = list[str](), list[str](), 0, False, True
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError("not what Python prints")
-        kind, token, at = str(match.lastgroup), match[str(match.lastgroup)], match.end()
-        if kind in ("text", "number", "word", "key", "call", "open"):
-            if is_whole and not is_apart:
-                raise ValueError("a part of something")
-            made += [","] * is_whole + ['"":'] * (kind != "key" and made[-1:] == ["{("])
-        if kind == "text":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of escapes in the text, which they would quote
-                made.append(json.dumps(ast.literal_eval(token)))
-        elif kind == "colon" and made:
-            made += [":"] if made[-1].startswith('"') else [json.dumps(made.pop()), ":"]
-        elif kind in ("call", "open"):
-            made.append("{(" if kind == "call" else token.replace("(", "["))
-            closing.append("}" if kind == "call" else _CLOSING[token])
-        elif kind == "close":
-            made = made[:-1] if made[-1:] == [","] else made  # as behind the one part of a tuple
-            made.append(closing.pop() if closing else token)
-        elif kind != "space":
-            made.append({"key": json.dumps(token) + ":", "word": _WORDS.get(token, "null")}.get(kind, token))
-        is_apart = kind == "space"
-        is_whole = is_whole if is_apart else kind in ("text", "number", "word", "close")
-    return "".join(made).replace("{(", "{")
+def _printed(text: str) -> Any:
+    """The value that Python printed, or numpy, which prints no commas. ValueError for anything else, such as code, which
+    is not parsed: some of it ends the process."""
+    if len(text) > _LONGEST or text.lstrip()[0] == '"' or any(each["code"] for each in _PRINTED.finditer(text)):
+        raise ValueError("not what Python prints")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in the text, which they would quote
+        return _value(ast.parse(_BETWEEN.sub(lambda each: each[0].strip() or ",", text).strip(), mode="eval").body)
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of an expression; of a call its one argument, or those that have names."""
+    match node:
+        case ast.Constant(value=str() | int() | float() | None as value):
+            return value
+        case ast.List(parts) | ast.Tuple(parts):
+            return [*map(_value, parts)]
+        case ast.Dict(keys, values):
+            return {str(key and _value(key)): _value(part) for key, part in zip(keys, values, strict=True)}
+        case ast.Call(args=[value]):
+            return _value(value)
+        case ast.Call(args=[], keywords=named):
+            return {str(each.arg): _value(each.value) for each in named}
+        case ast.UnaryOp(operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Name():  # nan, or the type of an array
+            return None
+    raise ValueError("code")
 
 
 def _undotted(value: dict[str, Any]) -> Any:
-    made = {name: stored(part) for name, part in value.items()}
-    for name in filter(_DOTTED.fullmatch, value):
+    dotted = [*filter(_DOTTED.fullmatch, value)]
+    for name in dotted:
         *steps, last = name.split(".")
-        at: Any = made
+        at: Any = value
         for step in steps:
             at = at.setdefault(step, {}) if isinstance(at, dict) else at
         if isinstance(at, dict):
-            at.setdefault(last, made.pop(name))
-    return _with_places(made) if made.keys() != value.keys() else made
+            at.setdefault(last, value.pop(name))
+    return _with_places(value) if dotted else value
 
 
 def _with_places(value: Any) -> Any:
-    if not isinstance(value, dict) or isinstance(value, _Object):
+    if not isinstance(value, dict) or text_of(value) is not None:
         return value
     value = {name: _with_places(part) for name, part in value.items()}
     if value and all(isinstance(name, str) and name.isdecimal() for name in value):
@@ -130,10 +109,11 @@ def _with_places(value: Any) -> Any:
 
 def _otlp(value: Any) -> Any:
     """A value of OTLP's JSON, which names its type: ``{"intValue": "3"}``."""
-    if not isinstance(value, dict) or len(value) != 1:
-        return value
-    ((kind, content),) = value.items()
-    if kind in ("arrayValue", "kvlistValue") and isinstance(content, dict):
-        parts = content.get("values") or []
-        return [_otlp(part) for part in parts] if kind == "arrayValue" else parts
-    return content
+    match [*value.items()] if isinstance(value, dict) else []:
+        case [("arrayValue", dict(content))]:
+            return [*map(_otlp, content.get("values") or [])]
+        case [("kvlistValue", dict(content))]:
+            return content.get("values") or []
+        case [(_, content)]:
+            return content
+    return value
