@@ -23,20 +23,20 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --durations-mi
 .PHONY: demo dist picture leaderboard leaderboard-picture detectors test test-all test-pythons test-next test-newest test-report lint bench check-marks check-statistics test-vllm test-integrations test-writers test-leaderboard train-lexical train-tiny clean
 
 # Which model is better, on the bundled excerpt of the public data, without model weights: the stored answers of two models to
-# NoMIRACL, of one to CLAPnq and of Mu-SHROOM's models, which people marked, and a baseline. What the harness prints is in $(RESULTS)/demo/log.
+# NoMIRACL, of one to CLAPnq, some of which are marked, and a baseline. What the harness prints is in $(RESULTS)/demo/log.
 SAMPLE := lm_eval_tasks/sample
 RUN_SAMPLE := $(DEMO)/bin/lm_eval --metadata '{"mirror": "sample"}' --log_samples --output_path $(RESULTS)/demo
 REPLAY_SAMPLE := $(RUN_SAMPLE) --model replay --model_args path=$(SAMPLE)/answers.jsonl
-DEMO_RUNS := $(addprefix $(RESULTS)/demo/,GPT-4 Mistral-7B SmolLM2-135M baseline-lexical marked)
+DEMO_RUNS := $(addprefix $(RESULTS)/demo/,GPT-4 Mistral-7B marked baseline-lexical)
 demo: $(DEMO)/.done
 	@rm -rf $(RESULTS)/demo; mkdir -p $(RESULTS)/demo
-	@echo "Scoring stored answers to NoMIRACL, CLAPnq and mFAVA ..."
+	@echo "Scoring stored answers to NoMIRACL and CLAPnq ..."
 	@{ $(REPLAY_SAMPLE),model=gpt-4-azure,name=GPT-4 --tasks nomiracl_de,nomiracl_sw && \
 	  $(REPLAY_SAMPLE),model=Mistral-7B-Instruct-v0.2,name=Mistral-7B --tasks nomiracl_de,nomiracl_sw && \
-	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold && \
+	  $(RUN_SAMPLE) --model grounded-baseline --model_args strategy=lexical --tasks clapnq_gold \
+	  --metadata '{"mirror": "sample", "detector": "lexical"}' && \
 	  $(REPLAY_SAMPLE),model=SmolLM2-135M-Instruct,name=SmolLM2-135M --tasks clapnq_gold && \
-	  $(REPLAY_SAMPLE),model=Mu-SHROOM-models --tasks mfava_de && \
-	  $(DEMO)/bin/lm-eval-grounded score $(RESULTS)/demo/Mu-SHROOM-models --marks $(SAMPLE)/marks.jsonl \
+	  $(DEMO)/bin/lm-eval-grounded score $(RESULTS)/demo/SmolLM2-135M --marks $(SAMPLE)/marks.jsonl \
 	  -o $(RESULTS)/demo/marked; } > $(RESULTS)/demo/log 2>&1 || { cat $(RESULTS)/demo/log; exit 1; }
 	@$(DEMO)/bin/lm-eval-grounded compare $(DEMO_RUNS) --short
 	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
