@@ -225,10 +225,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         ),
         ({"articles": ARTICLES, "article": "x"}, "'article' is not known; did you mean 'articles'"),
         ({"articles": ARTICLES, "step": "translate", "parts": ["title"]}, "unknown parts 'title'"),
-        (
-            {"articles": ARTICLES, "step": "translate", "translation_prompt": "plain"},
-            "unknown translation_prompt 'plain'",
-        ),
+        ({"articles": ARTICLES, "step": "translate", "translation_prompt": "plain"}, "unknown translation_prompt"),
     ],
 )
 def test_a_bad_option_is_refused(options: dict[str, Any], error: str) -> None:
@@ -335,10 +332,7 @@ def rows_of(tmp_path: Path, *rows: Any) -> tuple[list[dict[str, Any]], Counter[s
         ({"text": " The Elbe. \n"}, {"reference": "The Elbe."}),
         ({"text": "a", "reference": "b"}, {"reference": "b"}),
         ({"text": "a", "reference": None}, {"reference": "a"}),
-        (
-            {"title": " T ", "url": "u", "question": "q ", "model": "m"},
-            {"title": "T", "url": "u", "question": "q", "model": "m"},
-        ),
+        ({"title": " T ", "url": "u", "question": "q "}, {"title": "T", "url": "u", "question": "q"}),
         ({"id": "x", "language": "fi"}, {"id": "x", "language": "fi"}),
         ({"id": 7, "language": ""}, {"id": "7"}),
         ({"id": "", "title": None, "more": 3}, {}),
@@ -378,7 +372,5 @@ def test_an_id_names_one_row(tmp_path: Path) -> None:
     assert [row["id"] for row in rows_of(tmp_path, {"title": 1, "id": "a"}, {"id": "a"})[0]] == ["a"]
     with pytest.raises(CorruptSource, match="line 2: expected a JSON object"):
         rows_of(tmp_path, {}, "[]")
-    with pytest.raises(
-        MissingSource, match=r"""none\.jsonl: no such file \(--metadata '{"articles": "FILE"}', JSON lines"""
-    ):
+    with pytest.raises(MissingSource, match=r"""none\.jsonl: no such file \(--metadata '{"articles": "FILE"}'"""):
         list(read_rows(tmp_path / "none.jsonl", "de", Counter()))

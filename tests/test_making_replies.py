@@ -34,8 +34,8 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
         (f"Hier sind zwei Fragen:\n- {LENGTH}\n- {MOUTH}", [LENGTH, MOUTH], {"a line that is no question": 1}),
         (f"Sure! I made them hard.\nQuestion 1: {LENGTH}", [LENGTH], {"another language": 1}),
         (
-            "Erläutern Sie, wie die Elbe durch Deutschland fließt.",
-            ["Erläutern Sie, wie die Elbe durch Deutschland fließt."],
+            "Erläutern Sie den Weg der Elbe durch Deutschland.",
+            ["Erläutern Sie den Weg der Elbe durch Deutschland."],
             {},
         ),
         (f"{LENGTH}\n{LENGTH[:-1]} ?", [LENGTH], {"a double": 1}),
@@ -208,9 +208,7 @@ def test_errors_that_were_there_stay_and_only_kinds_that_were_asked_for_come() -
         assert steps.read_silver(reply, had).reasons == {reason: 1}
 
 
-words = st.lists(
-    st.sampled_from("Elbe fließt durch Polen nach Norden 1090 km und endet im Meer".split()), min_size=1, max_size=12
-)
+words = st.lists(st.sampled_from("Elbe fließt durch Polen nach Norden 1090 km".split()), min_size=1, max_size=12)
 
 
 @given(

@@ -48,10 +48,8 @@ def test_answers_that_no_detector_has_read_are_the_same_draw(
 
 def test_the_page(closed_book: Path, tmp_path: Path) -> None:
     done = mark(closed_book, "--tasks", "mfava_de,mfava_zh", "-o", "out", "--suggest", "--categories", cwd=tmp_path)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "marking_mfava_de.html",
-        "marking_mfava_zh.html",
-    ]
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["marking_mfava_de.html", "marking_mfava_zh.html"]
     assert done.stdout.splitlines()[-1] == (
         f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks marks_mfava_de_*.jsonl marks_mfava_zh_*.jsonl"
     )

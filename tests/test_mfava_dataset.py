@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 from collections import Counter
@@ -88,9 +87,7 @@ def test_articles_without_reference_or_question_are_left_out_and_counted(
     assert of_dataset(documents)["left_out"][dataset.EMPTY] == 3
 
 
-@pytest.mark.parametrize(
-    ("articles", "sizes"), [(10, [2, 2, 2, 2, 2]), (12, [3, 3, 2, 2, 2]), (5, [1, 1, 1, 1, 1]), (3, [1, 1, 1])]
-)
+@pytest.mark.parametrize(("articles", "sizes"), [(10, [2, 2, 2, 2, 2]), (12, [3, 3, 2, 2, 2]), (3, [1, 1, 1])])
 def test_the_subsets_are_numpys_array_split_of_the_articles(tmp_path: Path, articles: int, sizes: list[int]) -> None:
     write_queries(tmp_path, FIVE, *(f"K,T{number},u,R,,,,,Q{number}a,Q{number}b" for number in range(articles)))
     documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]
@@ -117,9 +114,7 @@ def test_damaged_query_files(tmp_path: Path, header: str, rows: list[str], messa
 
 
 def test_unknown_names_are_said(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real, silver"
-    ):
+    with pytest.raises(ValueError, match="unknown calibration_annotations 'bronze'; known are gold, pooled, real"):
         dataset.load("de", calibration_annotations="bronze", mirror=MINIATURE)
     with pytest.raises(ValueError, match="detector_args must be JSON or name=value;name=value, got 'x'"):
         dataset.load("de", detector_args="x", mirror=MINIATURE)
@@ -194,21 +189,7 @@ def test_every_language_has_its_public_files() -> None:
             assert source_file("WorldHellow/mHallucinations-LLM", language.silver_file).checksum.startswith("git:")
 
 
-def test_the_sample_has_every_language() -> None:
-    for code, language in LANGUAGES.items():
-        questions = dataset.load(code, mirror=MINIATURE)["evaluation"]
-        assert sorted(set(questions["subset"])) == [0, 1, 2, 3, 4]
-        assert len(questions) == 9
-        for kind in ("gold",) * language.gold + ("silver",) * language.silver:
-            documents = detection.load(code, kind, mirror=MINIATURE)["evaluation"]
-            assert len(documents) == (7 if code == "de" else 3)
-            categories = {span["category"] for spans in documents["spans"] for span in spans}
-            assert len(categories) == 6 or kind == "gold"
-
-
-@pytest.mark.parametrize(
-    ("language", "questions"), [("de", 297), ("fi", 230), ("zh", 235), ("tr", 278), ("id", 209), ("eu", 239)]
-)
+@pytest.mark.parametrize(("language", "questions"), [("de", 297), ("fi", 230), ("zh", 235), ("tr", 278)])
 def test_real_questions(hub: str, language: str, questions: int) -> None:
     """The mirror holds 150 articles of each; the counts are the non-empty questions."""
     documents = dataset.load(language, mirror=hub)["evaluation"]
@@ -217,8 +198,3 @@ def test_real_questions(hub: str, language: str, questions: int) -> None:
     subsets = Counter(dict(zip(documents["article"], documents["subset"], strict=True)).values())
     assert sum(subsets.values()) == (148 if language == "tr" else 150)
     assert max(subsets.values()) == 30
-
-
-def test_published_counts_of_the_evaluation_sets_are_known(shared: Path) -> None:
-    rows = list(csv.DictReader((shared / "reference/published/mfava_table9_evaluation_sets.csv").open()))
-    assert {row["language"] for row in rows} - {"Total"} == {lang.name for lang in LANGUAGES.values() if lang.in_paper}

@@ -204,23 +204,6 @@ def test_the_harnesses_default_device_is_nobodys_wish(monkeypatch: pytest.Monkey
     assert seen == [{}, {"device": "cuda:1"}, {"device": "cpu"}, {}]
 
 
-@pytest.mark.slow("runs thirty tasks")
-def test_the_group_gives_the_macro_average(harness: Harness) -> None:
-    got = harness(["mfava"], "grounded-baseline", "strategy=lexical", metadata=SAMPLE)
-    results, group = got["results"], got["groups"]["mfava"]
-    languages = [task for task in results if task != "mfava"]
-    assert len(languages) == 30
-    # By real answers of their own, or of other languages; a language without a calibration would be left out.
-    assert results["mfava_de"]["detected_rate,answer"] < 0.03  # it quotes the article
-    assert got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
-    values = [results[task]["detected_rate,answer"] for task in languages]
-    assert group["detected_rate,answer"] == pytest.approx(sum(values) / len(values))
-    # of few answers the corrected rate of some language is not measurable, and the mean of the others is another one
-    measured = ["estimated_rate,answer" in results[task] for task in languages]
-    assert not all(measured)
-    assert "estimated_rate,answer" not in group
-
-
 def test_a_detector_that_does_not_exist_is_an_error() -> None:
     pytest.importorskip("torch", reason="without it no model of the hub is looked for")
     with pytest.raises(UnusableDetector, match="no-such/detector"):

@@ -151,9 +151,8 @@ def test_auc_is_that_of_scikit_learn(kind: Any, below: int) -> None:
     wrong, scores = [median(value[1:]) < below for value in values], [-value[0] for value in values]
     assert kind(values) == pytest.approx(roc_auc_score(wrong, scores))
     rater = [(-each, median([*v[1:at], *v[at + 1 :]]) < below) for v in values for at, each in enumerate(v) if at]
-    assert kind.held_against(RATER)(values) == pytest.approx(
-        roc_auc_score([w for _, w in rater], [s for s, _ in rater])
-    )
+    wrong, scores = [w for _, w in rater], [s for s, _ in rater]
+    assert kind.held_against(RATER)(values) == pytest.approx(roc_auc_score(wrong, scores))
     assert math.isnan(kind([[1.0, 4, 4]]))
 
 
@@ -267,9 +266,8 @@ def test_train_and_calibrate_refuse_it_by_content(
 ) -> None:
     row = documents(mirror=hub)[0]
     taken = {"question": row["query"], "reference": row["reference"], "answer": row["answer"], "language": "en"}
-    (tmp_path / "mine.jsonl").write_text(
-        json.dumps({**taken, "spans": [[0, 2]], "annotations": "rag", **changed}), "utf-8"
-    )
+    row = {**taken, "spans": [[0, 2]], "annotations": "rag", **changed}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row), "utf-8")
     message = "1 of its 1 answers are of MTRAG's rated answers, or to its turns from their passages, such as"
     if command == "calibrate":
         main(["calibrate", str(tmp_path / "mine.jsonl"), "--detector", "flag-all", "-o", str(tmp_path / "c.json")])

@@ -83,11 +83,6 @@ def test_the_public_conversations(hub: str, domain: str, numbers: tuple[int, ...
     assert Counter(loaded["answerable"])[True] == numbers[0]
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_kinds_alternate(domain: str) -> None:
-    assert [row["kind"] for row in documents(domain)] == list(KINDS)
-
-
 def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness: Harness) -> None:
     rows = [row for row in read(TASKS_FILE) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
     again = [
@@ -234,20 +229,6 @@ def test_a_partial_answer_tells_something_and_says_what_is_missing(answer: str, 
     assert is_partial(answer) is expected
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [
-        ("abstain", {"balanced_error": 0.5, "unanswerable_accuracy": 1.0, "answerable_abstention_rate": 1.0}),
-        ("full_passage", {"balanced_error": 0.5, "unanswerable_accuracy": 0.0, "rougeLp": 1.0, "k_precision": 1.0}),
-    ],
-)
-def test_reference_points(harness: Harness, strategy: str, expected: dict[str, float]) -> None:
-    results = harness(["mtragun"], "grounded-baseline", f"strategy={strategy}", metadata=SAMPLE)["results"]
-    found = results["mtragun"]
-    assert {name: found[f"{name},answer"] for name in expected} == expected
-    assert found["clarification_rate,answer"] == found["partial_answer_rate,answer"] == 0.0
-
-
 def test_reference_responses_do_what_their_kind_asks_for(harness: Harness, tmp_path: Path) -> None:
     """Replayed by ``task_id``, compared, and rated by CLAPnq's judge with the conversation as the question."""
     rows = [row for domain in DOMAINS for row in documents(domain)]
@@ -350,9 +331,8 @@ def test_a_released_system_replayed(
     for domain in DOMAINS:
         for name, figure in figures_of(results, f"mtragun_{domain}").items():
             counts[name] += round(figure["value"] * figure["n"])
-    assert tuple(
-        counts[metric.name] for metric in BENCHMARK.bases[0].metrics if metric.aggregation == "defined_share"
-    ) == (expected)
+    shares = [metric.name for metric in BENCHMARK.bases[0].metrics if metric.aggregation == "defined_share"]
+    assert tuple(map(counts.get, shares)) == expected
 
 
 @pytest.mark.one_python("figures of public data")

@@ -99,11 +99,7 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
         ("lexical", {"threshhold": 0.4}, "lexical: no option 'threshhold'; did you mean 'threshold'? There are thresh"),
         ("lexical", {"colour": 1}, "lexical: no option 'colour'; there are threshold, held_out, weights, spans"),
         ("llm", {"pretrained": "x", "max_gen_tok": 9}, "llm: no option 'max_gen_tok'; did you mean 'max_gen_toks'?"),
-        (
-            "llm",
-            {"pretrained": "x", "num_concurent": 9},
-            "llm, model local-chat-completions: no option 'num_concurent'; ",
-        ),
+        ("llm", {"pretrained": "x", "num_concurent": 9}, "llm, model local-chat-completions: no option 'num_concurent"),
         (
             "org/x",
             {"threshhold": 0.4},

@@ -49,11 +49,7 @@ def test_a_retriever_of_another_package_has_its_own_options_and_says_whose_it_is
         ("wrong", "how=twice", r"question q1: a passage stands twice$"),
         ("wrong", "how=rising", r"question q1: scores are not finite, or rise$"),
         ("wrong", "how=infinite", r"question q1: scores are not finite, or rise$"),
-        (
-            "lenght",
-            None,
-            r"^clapnq: unknown retriever 'lenght'; did you mean 'length'\? There are bge, bm25, .*length, ",
-        ),
+        ("lenght", None, r"^clapnq: unknown retriever 'lenght'; did you mean 'length'\? There are bge, bm25, .*length"),
     ],
 )
 def test_a_retriever_that_cannot_be_used_says_why(corpus: Corpus, name: str, said: str | None, message: str) -> None:

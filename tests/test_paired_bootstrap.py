@@ -27,9 +27,7 @@ def of_sizes(iterations: int, difference: float, error: float = 1.0, equal: floa
     return Pivots(difference * one, error * one, sizes[None] ** 2, one[None], 99, equal * one)
 
 
-@pytest.mark.parametrize(
-    ("iterations", "beyond"), [(19, 0), (20, 0), (39, 0), (59, 1), (60, 2), (79, 2), (80, 3), (999, 48), (1999, 98)]
-)
+@pytest.mark.parametrize(("iterations", "beyond"), [(19, 0), (20, 0), (39, 0), (59, 1), (60, 2), (79, 2), (999, 48)])
 def test_bounds_leave_out_as_many_pivots_as_keep_p_below_005(iterations: int, beyond: int) -> None:
     """With so many beyond a statistic p is below 0.05, with one more it is not; below 20 resamples it never is."""
     reach = iterations - beyond

@@ -30,6 +30,7 @@ from tests.benchmarks.statistics import Row, check_means, check_pairs, check_ran
 from tests.paired import RateStratum, compare_rates
 
 COMPARISONS = 2000
+SUBSETS = ["non_relevant", "relevant"]
 SIZES = pytest.mark.parametrize("documents", [100, 500])
 
 Random = np.random.Generator
@@ -147,11 +148,7 @@ def test_p_and_bounds_of_all_comparisons_of_released_models_say_the_same(shared:
     models = sorted({model for of in languages[0]["relevant"].values() for model in of})
     pairs = [*combinations(range(len(models)), 2)]
     seen = significant = 0
-    for subsets, invalid in (
-        (["non_relevant"], math.nan),
-        (["relevant"], math.nan),
-        (["non_relevant", "relevant"], 1.0),
-    ):
+    for subsets, invalid in ((SUBSETS[:1], math.nan), (SUBSETS[1:], math.nan), (SUBSETS, 1.0)):
         strata = [[wrong(labels[subset], subset, models, invalid) for subset in subsets] for labels in languages]
         for column in (*strata, [values for of_language in strata for values in of_language]):
             found = share_differences(column, pairs, together=len(subsets))

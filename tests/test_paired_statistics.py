@@ -77,14 +77,6 @@ def score(b: int, c: int, n: int, delta: float) -> float:
     return (b - c - n * delta) / math.sqrt(n * (2 * chance + delta * (1 - delta)))
 
 
-@pytest.mark.parametrize(("b", "c", "n"), [(1, 7, 21), (12, 3, 60), (5, 5, 30), (0, 4, 40), (30, 18, 400)])
-@pytest.mark.parametrize("z", [1.959964, 0.5, 3.0])
-def test_tangos_bounds_are_where_the_score_statistic_is_z(b: int, c: int, n: int, z: float) -> None:
-    low, high = float(tango_lower(b, c, n, z)), -float(tango_lower(c, b, n, z))
-    assert score(b, c, n, low) == pytest.approx(z, abs=2e-4)
-    assert score(b, c, n, high) == pytest.approx(-z, abs=2e-4)
-
-
 @pytest.mark.parametrize("z", [0.01, 0.5, 1.959964, 5.0, 39.0])
 def test_the_root_of_the_cubic_is_that_of_the_score(z: float) -> None:
     """Both bounds by bisection of the score, with the likeliest chance as the paper has it (equation 5)."""
@@ -242,16 +234,6 @@ def test_bounds_of_normal_differences_are_those_of_the_t_test() -> None:
     assert found.p == pytest.approx(usual.pvalue, abs=0.02)
 
 
-def test_p_below_what_resamples_can_tell_is_the_tail_of_t() -> None:
-    rng = np.random.default_rng(5)
-    second = rng.random(200)
-    noise = rng.normal(0, 1, 200)
-    noise = (noise - noise.mean()) / noise.std(ddof=1)
-    found = compare_means([(second + noise + 0.5, second)])  # t = 0.5 * sqrt(200) = 7.1
-    assert 1e-13 < found.p < 1e-9
-    assert 2 * stats.t.sf(0.5 * math.sqrt(200), 199) == pytest.approx(2.6e-11, rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "p"),
     [
@@ -311,7 +293,7 @@ def test_a_document_that_differs_alone_has_the_reach_of_a_rare_one(
         (
             [[0.4], [0.1, -0.1] * 25],
             "strata of fewer than 5 have the pooled variance",
-            0.5 * math.sqrt(0.01 / 0.98 * 1.02),
+            math.sqrt(0.01 / 0.98 * 1.02) / 2,
         ),
         ([[0.1], [0.2], [0.3], [0.4], [0.5]], "over the strata's means", math.sqrt(0.025 / 5)),
         ([[0.1], [0.2], [0.3], [0.4]], "over the strata's means", NAN),

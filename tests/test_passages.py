@@ -36,7 +36,7 @@ from lm_eval_tasks.mushroom import dataset as mushroom
 from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import measure
 from lm_eval_tasks.runs import Answers
-from lm_eval_tasks.runs.answers import cluster_of, read_answers
+from lm_eval_tasks.runs.answers import read_answers
 from tests import made_runs
 from tests.conftest import figures_of
 from tests.development.mfava_passages import table_of
@@ -297,12 +297,3 @@ def test_a_passage_in_two_languages_is_one_row() -> None:
         alone[:6]
     )
     assert compare_ratios([(empty, empty)] * 2, clusters=[names[:2]] * 2).n == 0
-
-
-def test_rows_of_earlier_samples_are_known_by_page_or_text() -> None:
-    assert cluster_of({"spans": [], "passage": "7", "url": "u", "answer": "a"}) == "7"
-    assert cluster_of({"spans": [], "url": "u", "answer": "a"}) == "u"
-    assert cluster_of({"spans": [], "answer": "a"}) == "a"
-    assert cluster_of({"answer": "a"}) == ""  # of another task
-    values = [[("a", {"precision": row}) for row in COUNTS], [("a", {"precision": row[::-1]}) for row in COUNTS]]
-    assert math.isnan(p_of([joined("t", *values)])) or p_of([joined("t", *values)]) == 1.0  # a single text

@@ -77,11 +77,8 @@ def task_run(task: str, provenance: dict[str, Any] | None = None, shots: int = 0
 
 
 NO_RECORD = "the results do not say what they were measured on: they have no provenance"
-FEW, OTHERS, BOTH = (
-    "193 of 217 non-relevant questions",
-    "split dev, where the paper has test",
-    "76 of 250 relevant questions",
-)
+FEW, OTHERS = "193 of 217 non-relevant questions", "split dev, where the paper has test"
+BOTH = "76 of 250 relevant questions"
 LIMITED, CORPUS = "the first 4 of 500 documents (--limit)", "the corpus holds 5,494 of 178,891 passages"
 IN_TABLE_4, WHOLE = ("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), ("clapnq_table5", "Full Passage", "clapnq_gold")
 RANKED = ("mushroom_ranking", "MSA", "mushroom_ar")

@@ -119,9 +119,7 @@ def test_both_forms_of_the_files_are_read_as_the_same_documents(tmp_path: Path, 
 
 
 def test_the_summaries_are_not_in_the_mirror(hub: str, harness: Harness) -> None:
-    with pytest.raises(
-        MissingSource, match=r"2 public files \(.*RAGTruth/dataset/source_info.jsonl\) are not in the mirror"
-    ):
+    with pytest.raises(MissingSource, match=r"2 public files \(.*RAGTruth/dataset/source_info.jsonl\) are not in the"):
         harness(["ragtruth_summary"], "hallucination-detector", "detector=flag-none", metadata={"mirror": hub})
 
 
@@ -142,6 +140,9 @@ def test_labels_become_disjoint_spans(
     assert +counts == repairs
 
 
+ONE = {"source_id": 1, "source": "s"}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -149,13 +150,10 @@ def test_labels_become_disjoint_spans(
         ({"source_id": 1, "responses": []}, "line 1: no marked answer: KeyError('source')"),
         ({"source_id": 1, "source": {"passages": 3}, "responses": []}, "'question' is NoneType, not a text"),
         (
-            {"source_id": 1, "source": "s", "responses": [{"model": "m", "response": "r", "labels": [{"start": "0"}]}]},
+            {**ONE, "responses": [{"model": "m", "response": "r", "labels": [{"start": "0"}]}]},
             "'0' is no place in a text",
         ),
-        (
-            {"source_id": 1, "source": "s", "responses": [{"model": "m", "response": 3, "labels": []}]},
-            "is int, not a text",
-        ),
+        ({**ONE, "responses": [{"model": "m", "response": 3, "labels": []}]}, "is int, not a text"),
     ],
 )
 def test_what_is_no_marked_answer_is_refused_with_its_line(tmp_path: Path, row: Any, message: str) -> None:
@@ -168,7 +166,7 @@ def test_what_is_no_marked_answer_is_refused_with_its_line(tmp_path: Path, row: 
 
 
 @pytest.mark.parametrize(
-    "source", ["half \ud800", {"name": "half \ud800"}, {"question": "\ud800?", "passages": "half \ud800"}]
+    "source", ["half \ud800", {"name": "half \ud800"}, {"question": "\ud800?", "passages": "\ud800"}]
 )
 def test_halves_of_surrogate_pairs_do_no_harm(tmp_path: Path, source: Any) -> None:
     path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
@@ -309,12 +307,7 @@ def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
         ("qa", "hub", {}, True),  # by digests that ship: the miniature's files hold other answers
         ("qa", "hub", {"answer": "An answer that somebody wrote.", "spans": []}, True),
         ("qa", "hub", {"question": "", "reference": "another"}, True),
-        (
-            "data2txt",
-            "hub",
-            {"answer": "An overview that somebody wrote.", "spans": [], "question": "Describe it."},
-            True,
-        ),
+        ("data2txt", "hub", {"answer": "An overview that somebody wrote.", "spans": [], "question": "Describe."}, True),
         (
             "summary",
             MINIATURE,
@@ -331,9 +324,7 @@ def test_training_refuses_the_test_set_by_content(
     rows = [labelled(row, **changed) for row in documents(part, mirror=hub if mirror == "hub" else mirror)[:2]]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     if refused:
-        with pytest.raises(
-            UsageError, match=r"mine\.jsonl: 2 of its 2 answers are of RAGTruth's test set, or about its"
-        ):
+        with pytest.raises(UsageError, match=r"mine\.jsonl: 2 of its 2 answers are of RAGTruth's test set, or about"):
             read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
     else:
         assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 2
@@ -388,14 +379,10 @@ def test_a_judge_of_whole_answers(harness: Harness, tmp_path: Path) -> None:
     text = Report.of([run]).to_markdown("model")
     header, _, *rows = text.partition("- ragtruth\\_judge\\_qa, by model")[2].strip().splitlines()[:4]
     assert header.split("|")[1].strip() == "model"
-    assert [(row.split("|")[1].strip(), row.split("|")[3].strip()) for row in rows] == [
-        ("sample/a", "2"),
-        ("sample/b", "1"),
-    ]
+    shown = [(row.split("|")[1].strip(), row.split("|")[3].strip()) for row in rows]
+    assert shown == [("sample/a", "2"), ("sample/b", "1")]
     assert "By model" in write_report([run], tmp_path / "r.html", by="model").read_text("utf-8")
-    with pytest.raises(
-        UsageError, match=r"--by writer: no task's documents have such a column .* they have .*, model, "
-    ):
+    with pytest.raises(UsageError, match=r"--by writer: no task's documents have such a column .* have .*, model, "):
         Report.of([run]).to_markdown("writer")
     with pytest.raises(UsageError, match="--by language: no task's documents have such a column with 2 to 60 values"):
         Report.of([run]).to_markdown("language")
@@ -416,15 +403,6 @@ def test_answers_about_one_source_hang_together_in_a_comparison(tmp_path: Path) 
         )
         found[copies] = (row.result.difference, row.result.low, row.result.high)
     assert found[2] == pytest.approx(found[1], abs=1e-9)
-
-
-def test_the_answers_to_some_documents_are_those(tmp_path: Path) -> None:
-    in_this_process(["ragtruth_qa"], "hallucination-detector", "detector=flag-all", tmp_path)
-    answers = read_runs([tmp_path])[0].tasks["ragtruth_qa"].answers()
-    part = answers.only([2, 0])
-    assert [answer.doc["id"] for answer in part] == [answers[2].doc["id"], answers[0].doc["id"]]
-    columns = [of.readings["tags"].columns["answer_auc"].values() for of in (part, answers)]
-    assert columns[0] == [columns[1][2], columns[1][0]]
 
 
 def test_flag_all_has_the_share_of_answers_with_a_span_as_precision(hub: str, harness: Harness) -> None:

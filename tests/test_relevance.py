@@ -100,11 +100,7 @@ def test_a_label_goes_by_the_question_and_the_passages(
     ("response", "question", "label"),
     [
         # a clause denies what was asked, behind what the passages treat
-        (
-            "The texts cover the price and the view. Of the builder, not a word.",
-            "Who was the builder of it?",
-            NO_ANSWER,
-        ),
+        ("The texts cover the price and the view. Of the builder, not a word.", "Who was the builder?", NO_ANSWER),
         ("Who built it? Who built", "Who built it?", INVALID),
     ],
 )

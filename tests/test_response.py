@@ -85,11 +85,7 @@ REASONING = [
         f'{{"answer": "{YES}"}}<|return|>',
         YES,
     ),
-    (
-        "harmony, a call and no answer",
-        '<|channel|>commentary to=functions.x <|constrain|>json<|message|>{"a": 1}<|call|>',
-        "",
-    ),
+    ("harmony, a call and no answer", '<|channel|>commentary to=functions.x <|message|>{"a": 1}<|call|>', ""),
     ("harmony, tokens removed", f"analysisPassage 2 has it.assistantfinal\n\n{YES}", YES),
     ("harmony, tokens removed, lower case", "analysiswe check.assistantfinalparis", "paris"),
     ("harmony, tokens removed, JSON", f'analysisHm.assistantfinaljson{{"answer": "{YES}"}}', YES),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import re
 from itertools import takewhile
 from pathlib import Path
@@ -19,7 +18,6 @@ from lm_eval.utils import make_table
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.commands.score import in_file_order
 from lm_eval_tasks.harness import harness_results
-from lm_eval_tasks.harness.harness_results import OrderedKey
 from lm_eval_tasks.nomiracl.dataset import load
 from tests.conftest import evaluate, results_of
 from tests.logged_runs import in_this_process, lines
@@ -77,15 +75,6 @@ def test_the_table_of_three_tasks_fits_a_screen_and_each_begins_with_its_headlin
             assert math.isfinite(float(error))
         assert not metric.endswith(("_ci_low", "_ci_high", "_std", "L_retrieved", "_missed"))
         assert (arrow == "") is (metric in ("length", "response_words"))
-
-
-def test_rows_stand_as_the_yaml_has_them_and_are_strings_to_all_else() -> None:
-    keys = [OrderedKey("b,x", (0, 1, False)), OrderedKey("b,w", (0, 0, False)), OrderedKey("a,w", (1, 0, False))]
-    assert sorted(keys) == ["b,w", "b,x", "a,w"]
-    assert sorted([*keys, "c,none"])  # with what is not ours, too
-    assert json.dumps({keys[0]: 1}, indent=1) == '{\n "b,x": 1\n}'
-    assert {keys[0]: 1}["b,x"] == 1
-    assert type(pickle.loads(pickle.dumps(keys[0]))) is str
 
 
 def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, results: dict[str, Any]) -> None:

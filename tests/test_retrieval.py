@@ -18,7 +18,7 @@ import pytest
 
 from lm_eval_tasks.clapnq import corpus as corpora
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
-from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, Ranking, bm25, open_retriever
+from lm_eval_tasks.clapnq.retrieval import RETRIEVERS, Question, Ranking, bm25, open_retriever
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25, split_passage
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.retrieve import published_row, retrieve
@@ -175,17 +175,6 @@ def test_parts_are_off_unless_asked_for_and_have_an_index_of_their_own(tsv: Path
         assert (open_retriever("bm25", corpus, options).search(asked("violin"), 1)[0][0][0] == "p2") is whole
     folders = [folder for folder in (tmp_path / "cache" / "bm25").iterdir() if folder.is_dir()]
     assert sorted((folder / "passage_of_part.npy").is_file() for folder in folders) == [False, True]
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
-    tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
-) -> None:
-    corpus, questions = long_corpus(tmp_path), asked("violin w4000", "w17")
-    whole = BM25(corpus, split).search(questions, 4)
-    monkeypatch.setattr(bm25, "_BLOCK", 3)
-    monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "another cache"))
-    assert BM25(corpus, split).search(questions, 4) == whole
 
 
 # -------------------------------------------------------------------------------------------------------------- index
@@ -348,14 +337,6 @@ def test_bm25_wakes_neither_torch_nor_transformers(tmp_path: Path) -> None:
     assert (
         run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path).stdout.splitlines()[-1] == "0 []"
     )
-
-
-def test_every_option_is_one_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["retrieve", "--help"])
-    assert stopped.value.code == 0
-    shown = capsys.readouterr().out
-    assert [name for name in OPTIONS if f"--{name}" not in shown or f"--{name.replace('_', '-')}" not in shown] == []
 
 
 # ------------------------------------------------------------------------------------------------------- the real data

@@ -55,10 +55,8 @@ def test_a_model_that_answers_a_detection_task_is_told_apart(
     ],
 )
 def test_a_hint_is_what_the_run_did_not_do(prompting: Prompting, hint: str) -> None:
-    copies, ratings = (
-        copy_warning([({"answer": "Rome."}, "?")], prompting),
-        unread_warning("rating", ["unread"], prompting),
-    )
+    copies = copy_warning([({"answer": "Rome."}, "?")], prompting)
+    ratings = unread_warning("rating", ["unread"], prompting)
     back = f", or a language model that gives the answer back: {hint}" if hint else ""
     follow = f"; a judge has to follow instructions: run one {hint}" if hint else ""
     assert str(copies).endswith(f"(--model hallucination-detector){back}")
@@ -130,10 +128,7 @@ def test_replies_of_which_most_are_copies_need_no_line() -> None:
     ("replies", "begin"),
     [
         (["1", "4", "3", "2", "unread"], None),
-        (
-            ["1", "unread", "unread"],
-            "2 of 3 replies of the judge hold no rating, and the figures are over the other 1;",
-        ),
+        (["1", "unread", "unread"], "2 of 3 replies of the judge hold no rating, and the figures are over the other 1"),
         (["unread"] * 2, "2 of 2 replies of the judge hold no rating, which leaves none to compute from;"),
         ([], None),
     ],

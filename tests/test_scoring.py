@@ -273,16 +273,12 @@ RETRIEVED = {"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1], "retr
         (
             "clapnq_gold",
             {"answerable": "yes"},
-            "document '1' is no CLAPnq document: answerable is neither true nor false",
+            "document '1' is no CLAPnq document: answerable is neither true nor fal",
         ),
         ("clapnq_gold", {"question": None}, "question is no text"),
         ("clapnq_gold", {"answers": "Ada"}, "answers is no list of texts"),
         ("clapnq_gold", {"passages": [{"title": "Ada"}]}, "passages is no list of id, title and text"),
-        (
-            "clapnq_rag",
-            {},
-            "a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of clapnq_rag",
-        ),
+        ("clapnq_rag", {}, "a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of clapnq"),
         ("clapnq_rag", {**RETRIEVED, "retriever": "bm25"}, "retriever is no JSON"),
         ("clapnq_rag", {**RETRIEVED, "gold_ranks": [True]}, "gold_ranks is no list of places among its"),
         ("clapnq_rag", {**RETRIEVED, "retrieved_ids": None}, "retrieved_ids is no list of texts"),

@@ -50,6 +50,7 @@ NEEDS_API = pytest.mark.skipif(find_spec("tenacity") is None, reason="the harnes
 # ------------------------------------------------------------------------------------------------- what a secret is
 
 LONG = "0123456789abcdef0123456789abcdef"
+PRIVATE = "-----BEGIN PRIVATE KEY-----"
 
 
 @pytest.mark.parametrize(
@@ -158,27 +159,8 @@ def test_every_form_of_the_table_is_a_secret_in_any_text(name: str, example: str
 @pytest.mark.parametrize(
     "unit",
     [
-        *(
-            "a",
-            "token=",
-            "x_key=",
-            "api_key: ",
-            'token="',
-            "token=[",
-            "--api-key ",
-            "API_KEY=",
-            '\\"token\\":\\"',
-            "://a:b",
-        ),
-        *(
-            "http://a,",
-            "sk-a-",
-            "-sk-aaaaaaaa-",
-            "-eyJaaaaaaaa",
-            "eyJaaaaaaaaa.",
-            "-----BEGIN PRIVATE KEY-----",
-            "Bearer ",
-        ),
+        *("a", "token=", "x_key=", "api_key: ", 'token="', "token=[", "--api-key ", "API_KEY=", '\\"token\\":\\"'),
+        *("://a:b", "http://a,", "sk-a-", "-sk-aaaaaaaa-", "-eyJaaaaaaaa", "eyJaaaaaaaaa.", "Bearer ", PRIVATE),
         *("[1,", "&key=a", "token=a ", "token   ", "\\", "key=$", "@", "fw_", "SG.aaaaaaaaaaaaaaaa", "pa-", "1:AA"),
     ],
 )
@@ -220,9 +202,8 @@ def test_a_detector_gets_the_key_that_its_documents_do_not_hold() -> None:
 
 def test_a_record_holds_no_secret() -> None:
     options = {"token": KEY, "url": f"http://h/v1?key={IN_ADDRESS}", "passages": 3}
-    assert strict_json({"options": options}) == {
-        "options": {"token": BLANK, "url": f"http://h/v1?key={BLANK}", "passages": 3}
-    }
+    shown = {"token": BLANK, "url": f"http://h/v1?key={BLANK}", "passages": 3}
+    assert strict_json({"options": options}) == {"options": shown}
 
 
 def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
@@ -406,9 +387,8 @@ def test_no_command_shows_or_writes_a_secret(
                 assert not found_in(text.encode()), f"{name} {call}: {text}"
             read = [place for place in call if isinstance(place, Path) and [*place.glob("**/results_*.json")]]
             if name in ("report", "export"):
-                assert [caplog.text.count(f"{file} holds what looks like a key") for file in map(results_in, read)] == [
-                    1
-                ] * len(read)
+                warned = [caplog.text.count(f"{file} holds what looks like a key") for file in map(results_in, read)]
+                assert warned == [1] * len(read)
             if name == "reproduce":
                 (line,) = [line for line in said.out.splitlines() if line.startswith("lm_eval ")]
                 assert (line.count(BLANK), said.out.count(f"# {BLANK} stands for a key or a password")) == (6, 1)

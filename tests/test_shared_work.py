@@ -73,15 +73,8 @@ def test_two_launched_processes_run_the_harness_as_one(tmp_path: Path, llama_cla
         ],
         "model": [
             *("lm_eval", "--model", "hallucination-detector", "--model_args", f"detector={llama_classifier}"),
-            *(
-                "--tasks",
-                "mfava_detection_de_gold",
-                "--log_samples",
-                "--metadata",
-                f"mirror={MINIATURE}",
-                "--device",
-                "cpu",
-            ),
+            *("--tasks", "mfava_detection_de_gold", "--log_samples", "--metadata", f"mirror={MINIATURE}"),
+            *("--device", "cpu"),
         ],
     }
     for name, command in commands.items():

@@ -19,6 +19,7 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile,
 from tests.miniature import MINIATURE
 
 TRAIN = "retrieval/train/question_train_answerable.tsv"
+CORPUS = "data/german/corpus.jsonl.gz"
 DEV = "retrieval/dev/question_dev_unanswerable.tsv"
 
 
@@ -135,9 +136,7 @@ def test_a_mirror_is_authoritative(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("repository", "path"), [("primeqa/clapnq", TRAIN), ("miracl/nomiracl", "data/german/corpus.jsonl.gz")]
-)
+@pytest.mark.parametrize(("repository", "path"), [("primeqa/clapnq", TRAIN), ("miracl/nomiracl", CORPUS)])
 def test_offline_without_a_mirror_says_what_would_help(repository: str, path: str) -> None:
     with pytest.raises(MissingSource) as missing:
         locate(repository, path)
@@ -192,9 +191,7 @@ def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
 
 
 def test_a_download_with_another_checksum_leaves_nothing_behind(requests: list[str], tmp_path: Path) -> None:
-    with pytest.raises(
-        CorruptSource, match=r"a\.tsv of github repository o/n .* does not have the pinned checksum git:0"
-    ):
+    with pytest.raises(CorruptSource, match=r"a\.tsv of github repository o/n .* not have the pinned checksum git:0"):
         sources.fetch(github("a.tsv", "git:0"))
     assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.suffix != ".lock"] == []
 
@@ -238,12 +235,6 @@ def test_a_changed_hub_file_is_refused_every_time(tmp_path: Path, monkeypatch: p
     for _ in range(2):
         with pytest.raises(CorruptSource, match=r"a\.jsonl of hub repository o/n .* does not have the pinned checksum"):
             sources.fetch(SourceFile("hub", "o/n", "main", "a.jsonl", GOOD))
-
-
-def test_a_mirror_is_filled(requests: list[str], tmp_path: Path) -> None:
-    target = sources.fetch_into(github("deep/a.tsv"), tmp_path / "mirror")
-    assert target == tmp_path / "mirror" / "github" / "o" / "n" / "deep" / "a.tsv"
-    assert target.read_bytes() == CONTENT
 
 
 # ------------------------------------------------------------------------------------- folders of files, from one archive
@@ -326,9 +317,7 @@ def test_what_is_whole_of_a_bad_archive_is_kept(
     """A changed file, a file too many, none at all: the folder is refused, the other kept; so it is before a cut."""
     for finnish in ([plain(f"{TOP}/data/fi/a.txt", b"yksi")], [WHOLE[2], plain(f"{TOP}/data/fi/b.txt")], []):
         serve([*WHOLE[:2], *finnish])
-        with pytest.raises(
-            CorruptSource, match=r"data/fi/ of github repository o/n .* does not have the pinned checksum"
-        ):
+        with pytest.raises(CorruptSource, match=r"data/fi/ of github repository o/n .* not have the pinned checksum"):
             sources.fetch(FINNISH)
         assert [sources.state(file)[0] for file in (GERMAN, FINNISH)] == ["verified", "missing"]
     serve([*WHOLE, plain(f"{TOP}/z", random.Random(1).randbytes(100_000))], cut=50_000)
@@ -358,9 +347,8 @@ def test_sources_lists_states_and_counts(capsys: pytest.CaptureFixture[str]) -> 
     arabic = "readable   hub    miracl/nomiracl@ecd08778d042  data/arabic/corpus.jsonl.gz  /"
     assert any(line.startswith(arabic) for line in lines)
     assert lines[-1] == "128 differs; 3 missing; 162 readable"
-    assert any(
-        line.startswith("differs    github nlp-ucsc/semeval-2025-task3@b82eeb617794  data/context/") for line in lines
-    )
+    context = "differs    github nlp-ucsc/semeval-2025-task3@b82eeb617794  data/context/"
+    assert any(line.startswith(context) for line in lines)
 
 
 def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

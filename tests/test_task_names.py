@@ -43,9 +43,8 @@ def test_every_code_and_english_name_of_a_language_is_understood() -> None:
 
 
 def test_a_task_that_went_says_what_to_use_instead() -> None:
-    for pattern, name in zip(
-        catalogue.GONE, ("clapnq_rag_hybrid_gpt", "faithbench", "mfava_translate_de"), strict=True
-    ):
+    names = ("clapnq_rag_hybrid_gpt", "faithbench", "mfava_translate_de")
+    for pattern, name in zip(catalogue.GONE, names, strict=True):
         assert hint([name]) == f"; {name} is gone: {catalogue.GONE[pattern]}"
 
 
@@ -60,9 +59,7 @@ def test_other_names_are_nobodys() -> None:
 def test_errors_of_the_harness_about_ours() -> None:
     tasks = as_ours(ValueError("Tasks not found: nomiracl_ger, hellaswg, mfava_ger"))
     assert str(tasks) == "Tasks not found: nomiracl_ger, hellaswg, mfava_ger; did you mean nomiracl_de, mfava_de?"
-    model = as_ours(
-        ValueError("Attempted to load model 'grounded-basline', but no model for this name found! Supported")
-    )
+    model = as_ours(ValueError("Attempted to load model 'grounded-basline', but no model for this name found!"))
     assert str(model) == "there is no model grounded-basline; did you mean grounded-baseline?"
     for text in ("Tasks not found: hellaswg", "Attempted to load model 'hff', but no model for this name found!"):
         assert as_ours(error := ValueError(text)) is error

@@ -13,7 +13,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks import nomiracl
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import LITE_LANGUAGES, PROMPTS, suffix
-from lm_eval_tasks.nomiracl.dataset import LANGUAGES, load
+from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from tests.miniature import MINIATURE
 
 PARSERS = ("strict", "robust")
@@ -47,16 +47,8 @@ def test_the_harness_knows_every_task_and_group() -> None:
     }
     assert set(manager.all_groups) == {
         *("nomiracl", "nomiracl_role", "nomiracl_repeat", "nomiracl_explanation", "mfava", "mushroom"),
-        *(
-            "memerag",
-            "memerag_judge",
-            "mtragun",
-            "ragtruth",
-            "ragtruth_judge",
-            "clapnq",
-            "nomiracl_lite",
-            "grounded_lite",
-        ),
+        *("memerag", "memerag_judge", "mtragun", "ragtruth", "ragtruth_judge", "clapnq"),
+        *("nomiracl_lite", "grounded_lite"),
         *(f"mfava_detection_{kind}{variant}" for kind in ("gold", "silver") for variant in VARIANTS),
     }
 
@@ -70,32 +62,17 @@ MUSHROOM = "ar ca cs de en es eu fa fi fr hi it sv zh".split()
 MEMERAG = ("de", "en", "es", "fr", "hi")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_sample_has_questions_of_every_language(language: str) -> None:
-    for split, number in (("test", 4), ("dev", 2)):
-        documents = load(language, split=split, mirror=MINIATURE)["evaluation"]
-        assert documents["subset"] == ["relevant", "non_relevant"] * number
-        assert all(len(set(passages)) == 10 for passages in documents["passages"])
-        assert {*documents["language"]} == {language}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "hallucination", "error", "accuracy"),
-    [("abstain", 0.0, 1.0, 0.5), ("answer", 1.0, 0.0, 0.5)],
-)
+@pytest.mark.parametrize(("strategy", "hallucination", "error"), [("abstain", 0.0, 1.0), ("answer", 1.0, 0.0)])
 def test_the_trivial_strategies_have_the_trivial_rates(
-    harness: Harness, strategy: str, hallucination: float, error: float, accuracy: float
+    harness: Harness, strategy: str, hallucination: float, error: float
 ) -> None:
     prompts = [f"nomiracl_sw{suffix(prompt)}" for prompt in PROMPTS]
     results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": MINIATURE})
     for task in prompts:
         for parser in PARSERS:
-            values = results["results"][task]
-            assert values[f"hallucination_rate,{parser}"] == hallucination
-            assert values[f"error_rate,{parser}"] == error
-            assert values[f"accuracy,{parser}"] == accuracy
-            assert values[f"invalid_rate,{parser}"] == 0.0
-            assert values[f"balanced_error,{parser}"] == 0.5
+            names = ("hallucination_rate", "error_rate", "accuracy", "invalid_rate", "balanced_error")
+            rates = [results["results"][task][f"{name},{parser}"] for name in names]
+            assert rates == [hallucination, error, 0.5, 0.0, 0.5]
 
 
 def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
@@ -130,9 +107,8 @@ def test_a_users_own_prompt_includes_our_base(harness: Harness, tmp_path: Path) 
     ours = Path(nomiracl.__file__).with_name("_nomiracl_base")
     (tmp_path / "mine.yaml").write_text(recipe.replace(base, str(ours)), "utf-8")
     task = yaml.safe_load(recipe)["task"]
-    results = harness(
-        [task], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, include_path=[str(tmp_path)]
-    )
+    asked: dict[str, Any] = {"metadata": {"mirror": MINIATURE}, "include_path": [str(tmp_path)]}
+    results = harness([task], "grounded-baseline", "strategy=abstain", **asked)
     (prompt, _) = results["samples"][task][0]["arguments"][0]
     assert prompt.startswith("Do these passages answer the question")
     assert results["results"][task]["error_rate,strict"] == 1.0
