@@ -78,24 +78,20 @@ def test_on_its_own_calibration_both_give_the_true_rate(tp: int, fp: int, fn: in
 def test_the_shipped_calibration_of_the_papers_detector_is_table_10(shared: Path) -> None:
     """Every row of Table 10 and no other; the published F1 (a mean of three runs) is near that of P and R."""
     rows = list(csv.DictReader((shared / "reference/published/mfava_table10_detector_prf.csv").open()))
-    paper = calibrations.load("mfava-llama-3-8b-multi-bidirect")
-    seen = 0
+    languages = calibrations.load("mfava-llama-3-8b-multi-bidirect").languages
+    entries = {(NAMES[code], kind): entry for code, kinds in languages.items() for kind, entry in kinds.items()}
+    rows = [row for row in rows if row["language"] != "average"]
+    assert {(row["language"], row["annotations"]) for row in rows} <= entries.keys()
+    assert len(rows) == 5 + 27
     for row in rows:
-        if row["language"] == "average":
-            continue
-        precision, recall = float(row["precision"]) / 100, float(row["recall"]) / 100
-        (entry,) = (
-            kinds[row["annotations"]]
-            for code, kinds in paper.languages.items()
-            if row["annotations"] in kinds and NAMES[code] == row["language"]
+        entry = entries[row["language"], row["annotations"]]
+        assert (100 * entry.precision, 100 * entry.recall) == pytest.approx(
+            (float(row["precision"]), float(row["recall"]))
         )
-        assert (entry.precision, entry.recall) == pytest.approx((precision, recall))
         if row["language"] not in ("cantonese", "chinese", "hebrew"):  # whose runs differ most
             f1 = 2 * entry.precision * entry.recall / (entry.precision + entry.recall)
             assert f1 == pytest.approx(float(row["f1"]) / 100, abs=0.02)
-        seen += 1
-    assert seen == 5 + 27
-    assert {"la", "pl", "ro"}.isdisjoint(paper.languages)  # the paper's table lacks them
+    assert {"la", "pl", "ro"}.isdisjoint(languages)  # the paper's table lacks them
 
 
 LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/languages.tsv"
@@ -175,15 +171,13 @@ def test_rates_without_bounds(wild: list[object], calibration: list[list[int]] |
 
 def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely_as_hits() -> None:
     """The expected rates are those of the mean cell, here of equal cells, on the logit scale with half a word added."""
-    wild = np.array([[30, 100]])
+    wild, tpr = np.array([[30, 100]]), 20.5 / 26
     cell = np.tile([4, 1, 1, 4], (5, 1))  # of five answers
-    good = {language: {"m": cell} for language in ("de", "fr")}
-    bad = {language: {"m": cell[:, [2, 3, 0, 1]]} for language in ("de", "fr")}
-    tpr = 20.5 / 26
-    found = rates(wild, expected_errors(good))
-    assert found == pytest.approx((0.3, 0.3, (0.3 - 1 + tpr) / (2 * tpr - 1)))
-    detected, _, rogan_gladen = rates(wild, expected_errors(bad))
-    assert (detected, math.isnan(rogan_gladen)) == (0.3, True)
+    for of_cell, corrected in ((cell, (0.3 - 1 + tpr) / (2 * tpr - 1)), (cell[:, [2, 3, 0, 1]], NAN)):
+        detected, _, rogan_gladen = rates(
+            wild, expected_errors({language: {"m": of_cell} for language in ("de", "fr")})
+        )
+        assert (detected, rogan_gladen) == pytest.approx((0.3, corrected), nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +185,6 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
     [
         (0.3, WordCounts(60, 20, 40, 180), []),
         (0.05, WordCounts(60, 20, 40, 180), ["5.0% of the words are flagged, 26.7% in the calibration"]),
-        (0.9, WordCounts(60, 20, 40, 180), ["90.0% of the words are flagged"]),
-        (0.3, WordCounts(30, 50, 70, 150), ["a difference under 10%"]),
         (0.3, WordCounts(0, 50, 0, 150), ["no hallucinated word, or no other"]),
         (0.9, WordCounts(30, 50, 70, 150), ["a difference under 10%", "90.0% of the words"]),
     ],
@@ -272,13 +264,12 @@ def test_errors_that_are_expected_give_bounds_from_those_that_can_be() -> None:
 def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(possible: int, known: bool) -> None:
     errors = pooled([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible))
     found = estimate(WILD, errors).rogan_gladen
-    assert (found[1:3] != (0.0, 1.0)) is known
-    assert math.isnan(found.standard_error) is not known
+    assert ((found[1:3] != (0.0, 1.0)), not math.isnan(found.standard_error)) == (known, known)
 
 
-@pytest.mark.parametrize(("tpr", "fpr", "defined"), [(0.7, 0.7, False), (0.1, 0.7, False), (0.7, 0.69, True)])
-def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(tpr: float, fpr: float, defined: bool) -> None:
-    found = estimate(WILD, pooled([[0.9, 0.0, 1.0]] * 200, tpr, fpr))
+@pytest.mark.parametrize(("fpr", "defined"), [(0.7, False), (0.69, True)])
+def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(fpr: float, defined: bool) -> None:
+    found = estimate(WILD, pooled([[0.9, 0.0, 1.0]] * 200, 0.7, fpr))
     assert [not math.isnan(part) for part in found.rogan_gladen[:4]] == [defined] * 4
     assert found.estimated.value == pytest.approx(1.2 * 23 / 146)
 
@@ -302,14 +293,12 @@ def test_words_are_flagged_by_any_of_their_characters() -> None:
     assert number == 2
 
 
-HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
-
-
 def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
-    found = estimate(HALF, measured_errors(np.array([[4, 1, 1, 9]])))
+    half = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
+    found = estimate(half, measured_errors(np.array([[4, 1, 1, 9]])))
     assert found.estimated == approx(Figure(0.5, 0.0, 1.0))
     assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
-    two_of_one_text = estimate(HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
+    two_of_one_text = estimate(half, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
     assert [*two_of_one_text] == [approx(part) for part in found]
 
 
@@ -341,9 +330,3 @@ def test_nothing_is_known_of_answers_in_which_less_is_flagged_than_where_nothing
 )
 def test_words(text: str, language: str | None, expected: list[str]) -> None:
     assert [text[start:end] for start, end in words(text, language)] == expected
-
-
-@pytest.mark.one_python("how time grows")
-def test_a_loop_of_twenty_thousand_characters_is_cut_into_words() -> None:
-    assert len(words("哈" * 20_000, "zh")) > 0
-    assert len(words("すもも" * 6_000, "ja")) > 0

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.reading.words import words
-from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
 from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou
@@ -31,7 +30,6 @@ from tests.development.lexical.copies import (
     swap_word,
     words_by_frequency,
 )
-from tests.development.lexical.held_out import bins, calibration_error
 from tests.development.lexical.training import to_bytes
 from tests.miniature import MINIATURE
 
@@ -87,10 +85,6 @@ BIOGRAPHIES = {
         "Marie Keller war eine Physikerin. Sie wurde 1867 in Warschau geboren und zog als junge Frau nach Paris. Dort "
         "studierte sie an der Sorbonne und heiratete den Chemiker Pierre Lambert. Ihre Tochter Irene wurde Ärztin in Lyon."
     ),
-    "es": (
-        "Marie Keller fue una física. Nació en Varsovia en 1867 y se mudó a París cuando era joven. Allí estudió en la "
-        "Sorbona y se casó con el químico Pierre Lambert. Su hija Irene fue médica en Lyon."
-    ),
     "fi": (
         "Marie Keller oli fyysikko. Hän syntyi Varsovassa vuonna 1867 ja muutti nuorena Pariisiin. Siellä hän opiskeli "
         "Sorbonnessa ja meni naimisiin kemisti Pierre Lambertin kanssa. Heidän tyttärensä Irene oli lääkäri Lyonissa."
@@ -99,7 +93,6 @@ BIOGRAPHIES = {
 NAMES = {
     "en": "Warsaw Paris Sorbonne Lambert Lyon",
     "de": "Warschau Paris Sorbonne Lambert Lyon",
-    "es": "Varsovia París Sorbona Lambert Lyon",
     "fi": "Varsovassa Pariisiin Sorbonnessa Lambertin Lyonissa",
 }
 """Of the biographies."""
@@ -126,8 +119,8 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
         *((reference, "Der Dom steht.", "de", True) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
         *((reference, "", "de", False) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
         *((reference, "I don't know.", "de", False) for reference in (REFERENCE, "")),  # makes nothing up
-        *((reference, "Das weiß ich leider nicht.", "de", False) for reference in (REFERENCE, "")),
-        *((reference, "我不知道。", "zh", False) for reference in (REFERENCE, "")),
+        (REFERENCE, "Das weiß ich leider nicht.", "de", False),
+        (REFERENCE, "我不知道。", "zh", False),
     ],
 )
 def test_an_answer_without_anything_of_the_reference_is_flagged_whole_unless_it_abstains(
@@ -142,27 +135,22 @@ def test_each_answer_is_read_alone(detector: LexicalDetector) -> None:
     together = detector.detect([REFERENCE] * 6, answers, languages)
     alone = [detector.detect([REFERENCE], [a], [code])[0] for a, code in zip(answers, languages, strict=True)]
     assert together == alone
-    with pytest.raises(ValueError, match="2 answers, but 1 references"):
-        detector.detect(["r"], ["a", "b"], ["de", "de"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ("A reference.", "An answer.", "en"),
-            r"answers is one text\. Of one answer: detect\(\[reference\], \[answer\], \[",
-        ),
+        (("A ref.", "An answer.", "en"), r"answers is one text\. Of one answer: detect\(\[reference\], \[answer\], \["),
         ((["r"], ["a"], "en"), "languages is one text"),
         (("r", ["a"], ["en"]), "references is one text"),
         ((["r"], ["a"], ["en"], "q"), "questions is one text"),
         ((["r", "r"], ["a", None], ["en", "en"]), r"answers\[1\] is NoneType: None"),
-        (([b"r"], ["a"], ["en"]), r"references\[0\] is bytes: b'r'"),
+        ((["r"], ["a", "b"], ["de", "de"]), "2 answers, but 1 references"),
     ],
 )
 def test_what_is_no_list_of_texts_is_said(detector: LexicalDetector, arguments: tuple[Any, ...], said: str) -> None:
     """A text is a sequence, too: of its characters."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ValueError, match=said):
         detector.detect(*arguments)
 
 
@@ -190,15 +178,11 @@ def test_spellings_and_inflections_are_made_comparable() -> None:
     assert stem("1248") != stem("1249")
 
 
-@pytest.mark.parametrize(
-    "size",
-    [2_000, 20_000, pytest.param(100_000, marks=pytest.mark.slow)],  # 5 s: what grows faster than linear shows
-)
-def test_long_answers_and_references_are_read(detector: LexicalDetector, size: int) -> None:
-    answer = " ".join(f"wort{number % 997}." for number in range(size))
+def test_long_answers_and_references_are_read(detector: LexicalDetector) -> None:
+    answer = " ".join(f"wort{number % 997}." for number in range(20_000))
     assert detector.detect([answer], [answer], ["de"]) == [[]]  # quoted
     (probabilities,) = detector.probabilities(["Der Dom."], [answer], ["de"])
-    assert len(probabilities) == size
+    assert len(probabilities) == 20_000
 
 
 def test_the_weights_are_small_and_of_the_paper_languages() -> None:
@@ -253,14 +237,6 @@ def test_the_cut_of_largest_expected_overlap(probabilities: list[float], marked:
     assert found.tolist() == marked
 
 
-def test_the_calibration_error_in_ten_bins() -> None:
-    probabilities = np.array([0.05, 0.05, 0.95, 1.0, 0.5])
-    hallucinated = np.array([False, True, True, True, False])
-    assert bins(probabilities, hallucinated) == [(0.05, 0.5, 2), (0.5, 0.0, 1), (0.975, 1.0, 2)]
-    assert calibration_error(probabilities, hallucinated) == pytest.approx((2 * 0.45 + 0.5 + 2 * 0.025) / 5)
-    assert np.isnan(calibration_error(probabilities[:0], hallucinated[:0]))
-
-
 def test_the_readme_says_what_the_calibration_says() -> None:
     """Columns of mFAVA's MEASUREMENTS.md: documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
@@ -307,10 +283,7 @@ OTHER_FEATURES = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes().replace(b
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        *(
-            (content, NO_WEIGHTS)
-            for content in (b"", b"\x80\x04N.", b"\xff" * 64, b"\x02\x00\x00\x00\x00\x00\x00\x00{}")
-        ),
+        *((content, NO_WEIGHTS) for content in (b"", b"\x80\x04N.", b"\xff" * 64, b"\x02" + bytes(7) + b"{}")),
         (OTHER_FEATURES, "trained on other features"),
         (written(nodes=np.array([1, 5, 1], np.uint16)), NO_WEIGHTS),
         (written(number=TREES["number"][:5]), NO_WEIGHTS),
@@ -348,7 +321,7 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
 
 def test_copies_with_a_word_swapped() -> None:
     """What the last trees learn from."""
-    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "es": [BIOGRAPHIES["es"]]}
+    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "fi": [BIOGRAPHIES["fi"]]}
     names = collect_names(texts)
     assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
     assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
