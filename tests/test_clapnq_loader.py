@@ -99,21 +99,16 @@ def test_documents_without_retrieval(mirror: Path, caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.INFO, "lm_eval")
     found = load(mirror=str(mirror), name="t")
     assert {*found} == {"evaluation", "validation"}
-    assert found["evaluation"]["id"] == ["q1", "q3", "q2", "q4", "q5"]
-    assert {*found["evaluation"].column_names} == {
-        *("id", "question", "answerable", "answers", "target", "passages", "groundings")
-    }
-    assert logged(caplog) == [
-        f"INFO t: 5 questions, split validation, the gold passage, files from {mirror}",
-    ]
+    columns = {"id", "question", "answerable", "answers", "target", "passages", "groundings"}
+    assert {*found["evaluation"].column_names} == columns
+    assert logged(caplog) == [f"INFO t: 5 questions, split validation, the gold passage, files from {mirror}"]
     record = provenance.of_dataset(found["evaluation"])
     assert (record["split"], record["options"]) == ("validation", {"split": "validation"})
     assert record["kept"] == {"answerable": 2, "unanswerable": 3}
     assert not record.get("corpus")
-    train = provenance.of_dataset(load(mirror=str(mirror), split="train")["train"])
-    assert train["split"] == "train"
-    assert "split train, where the paper has dev" in train["not_comparable"]
     assert not any("where the paper has dev" in reason for reason in record["not_comparable"])
+    train = provenance.of_dataset(load(mirror=str(mirror), split="train")["train"])
+    assert "split train, where the paper has dev" in train["not_comparable"]
 
 
 def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,8 +167,7 @@ def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Pa
     run = tmp_path / "läufe.run"
     run.write_text("".join(f"q{n} Q0 p{n} 1 1.0 me\n" for n in (1, 2, 3)), "utf-8")
     documents = load(mirror=str(mirror), name="t", retriever="run", run=str(run))["evaluation"]
-    found = {row["id"]: (row["gold_ids"], row["gold_ranks"]) for row in documents}
-    assert found == {"q1": (["p1"], [1]), **dict.fromkeys(("q2", "q3", "q4", "q5"), ([], []))}
+    assert {row["id"]: row["gold_ids"] for row in documents if row["gold_ids"]} == {"q1": ["p1"]}
     assert '"file": "läufe.run"' in documents[0]["retriever"]  # to be read in samples
 
 
@@ -202,9 +196,6 @@ def test_a_retriever_of_another_task_is_refused(given: dict[str, Any], says: str
     with pytest.raises(UsageError) as refused:
         load_task.options(given)
     assert str(refused.value).startswith(says)
-    assert str(refused.value).endswith(".")
-    assert "writes its run" not in str(refused.value)
-    assert "clapnq_rag_bm25" not in str(refused.value)
     same = {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "bm25"}
     assert load_task.options(same) == {"name": "clapnq_rag", "retriever": "bm25"}
 
@@ -217,8 +208,6 @@ def test_options_of_a_detector_without_a_detector_change_nothing(
     assert logged(caplog)[0] == (
         "WARNING t: no detector is named, so these change nothing here: detector_args, calibration_annotations"
     )
-    load(mirror=str(mirror), name="t", calibration="x.json")
-    assert logged(caplog)[0].endswith("change nothing here: calibration")
 
 
 def asked(*rows: tuple[str, bool, str]) -> list[dict[str, Any]]:
@@ -236,9 +225,6 @@ def test_gold_passages_are_those_of_the_question_file(mirror: Path, caplog: pyte
         f"WARNING t: 1 questions of {path} are not among the answerable ones; is a file cut?",
         "WARNING t: 1 answerable questions have no gold passage in the corpus; retrieval is not scored there",
     ]
-    path.write_text("id\tdoc-id-list\nq1\tp3\nq7\tp2\n", "utf-8")
-    assert gold_ids(rows, "dev", corpus, str(mirror), "t") == {"q1": ["p3"], "q7": ["p2"]}
-    assert logged(caplog) == []
 
 
 def test_without_the_question_file_gold_passages_are_found_by_their_text(
@@ -263,12 +249,9 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         path.write_text(json.dumps({"doc_id": 0, "doc": doc | changes, "resps": [["x"]]}) + "\n", "utf-8")
 
     write()
-    found = load(name="t", samples=str(path), detector="lexical")
-    assert [*found] == ["evaluation"]
-    (row,) = found["evaluation"]
+    (row,) = load(name="t", samples=str(path), detector="lexical")["evaluation"]
     assert (row["groundings"], row["target"], row["detector"]) == (["Moon pulls", "Sun shines"], "a", "lexical")
-    assert "more" not in row
-    assert "retriever" not in row
+    assert not {"more", "retriever"} & {*row}
     with pytest.raises(
         CorruptSource, match="a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"
     ):
@@ -283,16 +266,14 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         ({"answerable": 1}, "answerable is neither true nor false"),
         ({"id": 1}, "id is no text"),
         ({"question": None}, "question is no text"),
-        ({"answers": "a"}, "answers is no list of texts"),
         ({"answers": [1]}, "answers is no list of texts"),
-        ({"passages": {}}, "passages is no list of id, title and text"),
         ({"passages": ["a"]}, "passages is no list of id, title and text"),
         ({"passages": [{"id": "a", "title": "b"}]}, "passages is no list of id, title and text"),
         ({**retrieved, "retriever": 1}, "retriever is no text"),
         ({**retrieved, "retriever": "{"}, "retriever is no JSON"),
         *(
             ({**retrieved, "gold_ranks": ranks}, "gold_ranks is no list of places among its 2 passages")
-            for ranks in ([True], 1, [0], [3], [2**63], ["1"])
+            for ranks in ([True], 1, [0], [3], [2**63])
         ),
         ({**retrieved, "retrieved_ids": [1]}, "retrieved_ids is no list of texts"),
     ):
@@ -300,12 +281,3 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
         with pytest.raises(CorruptSource) as refused:
             load(name="t", samples=str(path))
         assert str(refused.value).endswith(f"is no CLAPnq document: {fault}"), changes
-
-
-def test_the_run_that_is_read_is_in_the_record(mirror: Path, tmp_path: Path) -> None:
-    run = tmp_path / "mine.run"
-    run.write_text("q1 Q0 p1 1 1 me\n", "utf-8")
-    documents = load(mirror=str(mirror), retriever="run", run=str(run))["evaluation"]
-    record = provenance.of_dataset(documents)
-    assert [(file["option"], file["name"]) for file in record["local_files"]] == [("run", "mine.run")]
-    assert not provenance.of_dataset(load(mirror=str(mirror), retriever="bm25")["evaluation"]).get("local_files")
