@@ -36,53 +36,38 @@ from tests.shared_once import SharedOnce
 DETECTOR = {"name": "third", "version": "1", "licence": "MIT"}
 DE = from_counts([[1, 2, 3, 4], [0, 0, 0, 9]], "mushroom_de", ["b", "a"])
 PAPER = LanguageCalibration(0.5, math.nan, None, "Table 10")
-FILE = """\
-{
- "format": 1,
- "detector": {
-  "name": "third",
-  "version": "1",
-  "licence": "MIT"
- },
- "note": "Hände",
- "languages": {
-  "ar": {
-   "silver": {
-    "source": "Table 10",
-    "precision": 0.5,
-    "recall": null
-   }
-  },
-  "de": {
-   "real": {
-    "source": "mushroom_de",
-    "precision": 0.333333,
-    "recall": 0.25,
-    "false_positive_rate": 0.133333,
-    "prevalence": 0.210526,
-    "documents": [
-     "1 2 3 4",
-     "0 0 0 9"
-    ],
-    "models": [
-     "b",
-     "a"
-    ]
-   },
-   "gold": {
-    "source": "g",
-    "precision": null,
-    "recall": null,
-    "false_positive_rate": 0.0,
-    "prevalence": 0.0,
-    "documents": [
-     "0 0 0 5"
-    ]
-   }
-  }
- }
-}
-"""
+FILE = (
+    json.dumps(
+        {
+            "format": 1,
+            "detector": DETECTOR,
+            "note": "Hände",
+            "languages": {
+                "ar": {"silver": {"source": "Table 10", "precision": 0.5, "recall": None}},
+                "de": {
+                    "real": {
+                        **{"source": "mushroom_de", "precision": 0.333333, "recall": 0.25},
+                        **{"false_positive_rate": 0.133333, "prevalence": 0.210526},
+                        **{"documents": ["1 2 3 4", "0 0 0 9"], "models": ["b", "a"]},
+                    },
+                    "gold": {
+                        **{
+                            "source": "g",
+                            "precision": None,
+                            "recall": None,
+                            "false_positive_rate": 0.0,
+                            "prevalence": 0.0,
+                        },
+                        "documents": ["0 0 0 5"],
+                    },
+                },
+            },
+        },
+        indent=1,
+        ensure_ascii=False,
+    )
+    + "\n"
+)
 WHOLE = Calibration(
     DETECTOR, {"de": {"gold": from_counts([[0, 0, 0, 5]], "g"), "real": DE}, "ar": {"silver": PAPER}}, note="Hände"
 )
@@ -119,10 +104,9 @@ def test_a_file_is_written_to_the_letter_and_read_again(tmp_path: Path) -> None:
 
 
 def test_results_have_the_figures_without_the_documents() -> None:
-    assert summary(DE, documents=False) == {
-        **{"source": "mushroom_de", "precision": 0.333333, "recall": 0.25, "false_positive_rate": 0.133333},
-        **{"prevalence": 0.210526, "answers": 2, "models": ["a", "b"]},
-    }
+    real = json.loads(FILE)["languages"]["de"]["real"]
+    del real["documents"]
+    assert summary(DE, documents=False) == {**real, "answers": 2, "models": ["a", "b"]}
     assert "models" not in summary(from_counts([[1, 1, 1, 1]], "x"), documents=False)
     assert summary(PAPER, documents=False) == summary(PAPER) == {"source": "Table 10", "precision": 0.5, "recall": None}
 
@@ -132,10 +116,10 @@ def test_a_file_that_says_little_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     languages = {"de": {"real": {"documents": ["1 2 3 4"]}, "gold": {"precision": 0, "recall": 1}}}
     path.write_text(json.dumps({"format": 1, "detector": {"version": 2}, "languages": languages}), "utf-8")
-    found = load(str(path))
+    found, gold = load(str(path)), load(str(path)).languages["de"]["gold"]
     assert found.detector == {"name": "", "version": "2", "licence": ""}
-    assert (found.note, found.languages["de"]["real"].source, found.languages["de"]["gold"].source) == ("", "", "")
-    assert (found.languages["de"]["gold"].precision, found.languages["de"]["gold"].recall) == (0.0, 1.0)
+    assert (found.note, found.languages["de"]["real"].source, gold.source) == ("", "", "")
+    assert (gold.precision, gold.recall) == (0.0, 1.0)
 
 
 FOUR = "ValueError documents are one or more of four numbers each, tp fp fn tn"
@@ -147,20 +131,16 @@ SHARES = "ValueError precision and recall are shares between 0 and 1"
     ("content", "says"),
     [
         ("{", "cannot be read as a calibration: JSONDecodeError"),
-        ("[]", "cannot be read as a calibration: AttributeError"),
         ('{"format": 1}', "KeyError 'languages'"),
         ('{"format": 2}', "format 1; make one with `lm-eval-grounded calibrate RESULTS -o FILE`"),
         ({"bronze": {"documents": ["1 2 3 4"]}}, "bronze; known are real, gold, silver, rag. Is it of a later version"),
         ({"gold": {"documents": []}}, FOUR),
-        ({"gold": {"documents": ["1 2 3"]}}, FOUR),
         ({"gold": {"documents": ["1 2 3 4", "1 2 3 -1"]}}, FOUR),
         ({"gold": {"documents": ["1 2 3 x"]}}, "ValueError invalid literal for int() with base 10: 'x'"),
         ({"gold": {"documents": ["1 2 3 4"] * 2, "models": ["m"]}}, "ValueError 2 documents, but the models of 1"),
         ({"gold": {"documents": ["1 2 3 4"] * 2, "clusters": "1"}}, "ValueError 2 documents, but the texts of 1"),
-        ({"gold": {"precision": 1.5, "recall": 0.5}}, SHARES),
-        ({"gold": {"precision": 0.5, "recall": -0.5}}, SHARES),
+        ({"gold": {"precision": 0.5, "recall": 1.5}}, SHARES),
         ({"gold": {"precision": 0.5}}, "KeyError 'recall'"),
-        ({"gold": 5}, "TypeError"),
         ([], "AttributeError 'list' object has no attribute 'items'"),
     ],
 )
@@ -204,25 +184,20 @@ def test_files_in_the_home_folder_and_beside_a_detector_are_found(
 
 
 def test_pooled_errors_are_by_language_and_model() -> None:
-    unnamed = from_counts([[5, 5, 5, 5]], "u")
     alone = LanguageCalibration(0.5, 0.5, None, "no counts")
-    languages = {
-        **{"zh": {"real": unnamed}, "de": {"real": DE, "gold": PAPER}},
-        **{"ar": {"silver": DE}, "fi": {"real": alone}},
-    }
-    pooled = Calibration(DETECTOR, languages).for_language("it")
+    zh, de, ar = {"real": from_counts([[5, 5, 5, 5]], "u")}, {"real": DE, "gold": PAPER}, {"silver": DE}
+    calibration = Calibration(DETECTOR, {"zh": zh, "de": de, "ar": ar, "fi": {"real": alone}})
+    pooled = calibration.for_language("it")
     assert pooled is not None
     assert pooled.pooled is not None
     assert (pooled.kind, pooled.source) == ("pooled", "real answers in de, zh")
-    by_model = {
-        code: {name: counts.tolist() for name, counts in models.items()} for code, models in pooled.pooled.items()
-    }
+    by_model = {code: {name: of.tolist() for name, of in models.items()} for code, models in pooled.pooled.items()}
     assert by_model == {"de": {"a": [[0, 0, 0, 9]], "b": [[1, 2, 3, 4]]}, "zh": {"": [[5, 5, 5, 5]]}}
     assert pooled.models == ("a", "b", "")  # in the order of the documents
     assert pooled.documents is not None
     assert pooled.documents.tolist() == [[0, 0, 0, 9], [1, 2, 3, 4], [5, 5, 5, 5]]
     assert (pooled.counts, pooled.precision) == (WordCounts(6, 7, 8, 18), 6 / 13)
-    assert Calibration(DETECTOR, languages).for_language("de", "pooled") is None  # one other language
+    assert calibration.for_language("de", "pooled") is None  # one other language
 
 
 # A file out of detection runs
@@ -273,9 +248,7 @@ def test_runs_that_make_no_calibration(detected: Path, shared_once: SharedOnce, 
     with pytest.raises(CalibrationError, match="these runs are of several detectors"):
         calibration_from_runs([detected, other])
     few = generate(tmp_path / "few", tasks="mushroom_de", model="hallucination-detector", model_args="detector=lexical")
-    with pytest.raises(
-        CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"
-    ):
+    with pytest.raises(CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with"):
         calibration_from_runs([few])
     results.unlink()
     with pytest.raises(UsageError, match="the results file that was written with"):
