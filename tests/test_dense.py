@@ -75,10 +75,7 @@ PARAPHRASES = [
     ("what makes a loaf fluffy", "p02"),
     ("which engine runs on gasoline", "p04"),
     ("who wrote sonnets for Elizabethan theatres", "p07"),
-    ("remedy for sore heads", "p05"),
     ("how do plants feed themselves", "p08"),
-    ("honey insects", "p09"),
-    ("eruption", "p06"),
     ("British lawmakers", "p10"),
 ]
 
@@ -102,27 +99,11 @@ def test_scores_are_cosines_of_what_the_model_says(corpus: Corpus, minilm: str) 
     (found,) = retriever.search(asked("what makes a loaf fluffy"), 10)
     expected = dict(zip(corpus.ids, (passages @ question[0]).tolist(), strict=True))
     assert dict(found) == pytest.approx(expected, abs=2**-11)
-
-
-def test_it_says_what_its_rankings_depend_on(corpus: Corpus, minilm: str, tmp_path: Path) -> None:
-    described = open_on_cpu("minilm", corpus, minilm=minilm).describe()
     _, weights = weights_of(encoder_for("minilm", {"minilm": minilm}))
-    assert described == {
-        "retriever": "minilm",
-        "model": "sentence-transformers/all-MiniLM-L6-v2",
-        "revision": encoders()["minilm"].revision,
-        "weights": weights,
-        "query_prefix": "",
-        "passage_prefix": "",
-        "max_length": 256,
-        "normalised": True,
-        "corpus": corpus.key,
-    }
-    about = json.loads((the_folder(tmp_path / "cache" / "vectors") / "about.json").read_text("utf-8"))
-    assert about == {k: v for k, v in described.items() if k not in ("retriever", "query_prefix")} | {
-        "rows": 10,
-        "block": 4,
-        "form": 3,
+    assert retriever.describe() == {  # what its rankings depend on
+        **{"retriever": "minilm", "model": "sentence-transformers/all-MiniLM-L6-v2", "weights": weights},
+        **{"revision": encoders()["minilm"].revision, "query_prefix": "", "passage_prefix": "", "max_length": 256},
+        **{"normalised": True, "corpus": corpus.key},
     }
 
 
@@ -157,10 +138,8 @@ PROMPTS = {"query": "query: ", "document": "passage: "}
         ({}, {}, ("", "")),
         ({"prompts": PROMPTS}, {}, ("query: ", "passage: ")),
         ({"prompts": {"query": "q: ", "passage": "p: "}}, {}, ("q: ", "p: ")),
-        ({"prompts": {"query": "q: "}}, {}, ("q: ", "")),
-        ({"prompts": PROMPTS}, {"query_prefix": "", "passage_prefix": ""}, ("", "")),
+        ({"prompts": PROMPTS}, {"query_prefix": "", "passage_prefix": "text: "}, ("", "text: ")),
         ({}, {"query_prefix": "q: ", "passage_prefix": "p: "}, ("q: ", "p: ")),
-        ({"prompts": PROMPTS}, {"passage_prefix": "text: "}, ("query: ", "text: ")),
         ({"prompts": PROMPTS, "default_prompt_name": "document"}, {"query_prefix": ""}, ("", "passage: ")),
     ],
 )
@@ -214,9 +193,8 @@ def test_a_model_of_dot_products_is_not_normalised(corpus: Corpus, encoder: str,
     """The length of its vectors says something; without the layer that normalises, these are not 1."""
     folder = Path(copy_of(encoder, tmp_path / "model", similarity_fn_name="dot"))
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
-    (folder / "modules.json").write_text(
-        json.dumps([m for m in modules if not m["type"].endswith("Normalize")]), "utf-8"
-    )
+    kept = [module for module in modules if not module["type"].endswith("Normalize")]
+    (folder / "modules.json").write_text(json.dumps(kept), "utf-8")
     retriever = open_on_cpu("dense", corpus, encoder=str(folder))
     assert retriever.describe()["normalised"] is False
     lengths = np.linalg.norm(vectors_of(retriever), axis=1)
@@ -224,37 +202,34 @@ def test_a_model_of_dot_products_is_not_normalised(corpus: Corpus, encoder: str,
     assert np.abs(lengths - 1).min() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("name", "ndcg"),
-    [
-        ("dense", None),
-        pytest.param("minilm", "100.0", marks=pytest.mark.slow),  # MiniLM reads 60 passages: 15 s on a CPU
-    ],
-)
+@pytest.mark.slow("MiniLM reads 60 passages: 15 s on a CPU")
 def test_the_command_ranks_by_vectors_that_it_makes_once(
-    request: pytest.FixtureRequest,
+    minilm: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-    name: str,
-    ndcg: str | None,
 ) -> None:
     """On the sample, whose 18 gold passages MiniLM finds; the second command encodes nothing."""
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     caplog.set_level(logging.INFO, "lm_eval")
-    model = request.getfixturevalue("encoder" if name == "dense" else "minilm")
-    option = "--encoder" if name == "dense" else "--minilm"
-    arguments = ["retrieve", "--mirror", MINIATURE, option, model, "--encoder-device", "cpu"]
-    assert main([*arguments, "--retriever", name, "-o", str(tmp_path / "file.run")]) == 0
-    figure = r"[\d.]+" if ndcg is None else re.escape(ndcg)
-    paper = "" if ndcg is None else "   53"
-    row = rf"^ndcg@10 +{figure} +(?:\[[\d.]+, [\d.]+\]|-)"
-    assert re.search(row + paper + "$", capsys.readouterr().out, re.MULTILINE)
+    command = [
+        "retrieve",
+        "--mirror",
+        MINIATURE,
+        "--minilm",
+        minilm,
+        "--encoder-device",
+        "cpu",
+        "--retriever",
+        "minilm",
+    ]
+    row = r"^ndcg@10 +100\.0 +(?:\[[\d.]+, [\d.]+\]|-)   53$"
+    assert main([*command, "-o", str(tmp_path / "file.run")]) == 0
+    assert re.search(row, capsys.readouterr().out, re.MULTILINE)
     assert len((tmp_path / "file.run").read_text("utf-8").splitlines()) == 320
-    called = "tiny-encoder" if name == "dense" else "sentence-transformers/all-MiniLM-L6-v2"
-    assert f"encoding 60 passages with {called} (once)" in caplog.text
+    assert "encoding 60 passages with sentence-transformers/all-MiniLM-L6-v2 (once)" in caplog.text
     caplog.clear()
-    assert main([*arguments, "--retriever", name]) == 0
-    assert re.search(row + paper + "$", capsys.readouterr().out, re.MULTILINE)
+    assert main(command) == 0
+    assert re.search(row, capsys.readouterr().out, re.MULTILINE)
     assert "encoding" not in caplog.text
