@@ -26,23 +26,15 @@ from tests.tiny_models import write_lexicon, write_lookup
         (["LABEL_0", "LABEL_1"], None, [None, HALLUCINATION]),
         (["Hallucination", "Supported"], None, [HALLUCINATION, None]),
         (["O", "B-hallucination", "I-hallucination"], None, [None, HALLUCINATION, HALLUCINATION]),
-        (["fine", "not_supported"], None, [None, HALLUCINATION]),
         (["none", *CATEGORIES], None, [None, *CATEGORIES]),
         (["O", "B-Entity", "I-Entity", "B-subjective"], None, [None, "entity", "entity", "subjective"]),
-        (["good", "bad"], {"good": "O", "bad": "hallucination"}, [None, HALLUCINATION]),
-        (["good", "bad"], {"0": "O", "1": "entity"}, [None, "entity"]),
+        (["good", "bad"], {"good": "O", "1": "hallucination"}, [None, HALLUCINATION]),
         (["LABEL_0", "LABEL_1"], {"LABEL_1": "O", "LABEL_0": "hallucination"}, [HALLUCINATION, None]),
         (["O", "entity", "ENT2"], {"ENT2": "entity"}, [None, "entity", "entity"]),
         (["good", "bad"], None, r"not clear what 'good', 'bad' stand for.*labels=good=O;bad=hallucination"),
         (["LABEL_0", "LABEL_1", "LABEL_2"], None, r"not clear what 'LABEL_0'"),
-        (
-            ["O", "supported"],
-            None,
-            r"not clear what 'O', 'supported' stand for, and one must be borne out, one hallucinated",
-        ),
-        (["entity", "relation"], None, r"not clear what 'entity', 'relation' stand for"),
+        (["O", "supported"], None, r"not clear what 'O', 'supported' stand for, and one must be borne out, one hall"),
         (["O", "PER", "entity"], None, r"not clear what 'PER' stand.*for instance labels=PER=hallucination; a"),
-        (["entity", "fine", "odd"], None, r"not clear what 'fine', 'odd' stand.*labels=fine=O;odd=hallucination; a"),
         (["good", "bad"], {"ugly": "O"}, r"names 'ugly', but the model's labels are 'good', 'bad'"),
         (["good", "bad"], {"good": "fine"}, r"good=fine; a meaning is O, hallucination, entity"),
     ],
@@ -71,10 +63,8 @@ def test_labels_as_options(tmp_path: Path) -> None:
 
 def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
     """sha256 of what lettucedetect 0.2.3 makes of the passage "R" and the question "Q", cut to eight digits."""
-    for language, digest in {
-        **{"en": "a2800345", "de": "89b307be", "fr": "a48c8693", "es": "bf69de7b"},
-        **{"it": "a412f533", "pl": "682a8c4e", "zh": "779f8109", "hu": "3785ce68"},
-    }.items():
+    digests = {"en": "a2800345", "de": "89b307be", "fr": "a48c8693", "es": "bf69de7b", "it": "a412f533"}
+    for language, digest in {**digests, "pl": "682a8c4e", "zh": "779f8109", "hu": "3785ce68"}.items():
         texts = ["R".join(prompt("lettucedetect", question, language)) for question in ("Q", None)]
         assert hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8] == digest
     for language, read_as in (("sw", "en"), (None, "en"), ("yue", "zh")):

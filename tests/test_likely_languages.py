@@ -35,7 +35,6 @@ def guess(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guess]:
     [
         ("", ("en",)),
         ("42 mice", ("en",)),
-        ("a cat", ("aa",)),
         ("a horse and a cat", ("bb", "aa")),  # the one with most characters first
         ("cat, horse, cat", ("aa", "bb")),  # each time counts: 6 and 5
         ("dog and cat", ("aa", "cc")),  # as many: by their codes
@@ -52,14 +51,7 @@ def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str
 
 @pytest.mark.parametrize(
     ("text", "language"),
-    [
-        ("Neznámo.", "cs"),  # the table holds the stem
-        ("Bilinmiyor.", "tr"),
-        ("Desconocido.", "es"),
-        ("Неизвестно.", "ru"),
-        ("根据文章，无法回答", "zh"),
-        ("Das steht nicht im Text.", "de"),
-    ],
+    [("Neznámo.", "cs"), ("Bilinmiyor.", "tr"), ("Неизвестно.", "ru"), ("根据文章，无法回答", "zh")],
 )
 def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
     assert language in likely_languages(text)
