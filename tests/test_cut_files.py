@@ -15,21 +15,9 @@ from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.nomiracl import dataset as nomiracl
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
-GERMAN = Path("miracl") / "nomiracl" / "data" / "german"
-
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-
-
-def test_a_table_that_ends_in_the_middle_of_a_line_is_refused(mirror: Path) -> None:
-    path = mirror / GERMAN / "qrels" / "test.relevant.tsv"
-    content = path.read_bytes()
-    path.write_bytes(content[: 2 * len(content) // 3])
-    with pytest.raises(
-        CorruptSource, match=f"{path} ends in the middle of a line: it was cut on the way. Fetch it again"
-    ):
-        nomiracl.load("de", mirror=str(mirror))
 
 
 def test_the_sample_and_the_mirror_have_nothing_to_say(hub: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,9 @@ from hypothesis import strategies as st
 
 from custom_metrics.reading.words import words
 from detector_plugin import Detector, lexical, load_detector
-from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features, joined_features
 from detector_plugin.lexical.reference import normalise, stem
-from tests.development.lexical.copies import (
-    collect_names,
-    draw_copy,
-    rare_words,
-    seeded_generator,
-    swap_name,
-    swap_number,
-    swap_word,
-    words_by_frequency,
-)
 from tests.development.lexical.training import to_bytes
 from tests.miniature import MINIATURE
 
@@ -317,35 +305,6 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
     arrays = safetensors.load_file(lexical.WEIGHTS / lexical.MAIN_WEIGHTS)
     assert len(arrays["nodes"]) == len(MAIN.trees.roots) == 210
     assert len(arrays["feature"]) == len(arrays["number"]) == len(MAIN.trees.left)
-
-
-def test_copies_with_a_word_swapped() -> None:
-    """What the last trees learn from."""
-    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "fi": [BIOGRAPHIES["fi"]]}
-    names = collect_names(texts)
-    assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
-    assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
-    assert words_by_frequency(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
-    assert rare_words([f"word{n}" for n in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
-    document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
-
-    def swapped(copy: LabelledAnswer | None) -> str:
-        """The word that was swapped in; empty where none was."""
-        return "" if copy is None else copy.answer[copy.spans[0].start : copy.spans[0].end]
-
-    for number in range(20):
-        random = seeded_generator((number,), "any")
-        copy = draw_copy(document, random)
-        assert copy is not None
-        assert copy.answer in document.reference
-        assert copy.answer.count(". ") >= 2  # three sentences or four
-        assert swapped(swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)) == "Durand"  # Oslo is asked
-        assert swapped(swap_word(copy, ["she", "was", "however"], random)) == "however"
-        assert swap_word(copy, ["married"], random) is None
-        dated = swap_number(copy, random)
-        assert (dated is None) == ("1867" not in copy.answer)
-        assert dated is None or dated.answer.replace(swapped(dated), "1867") == copy.answer
-    assert draw_copy(replace(document, reference="One. Two."), seeded_generator((0,))) is None
 
 
 def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
