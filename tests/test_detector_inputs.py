@@ -91,10 +91,8 @@ def test_what_the_model_reads(lookup: Path, form: str, question: str | None, tex
     encoded = detector.encoder.encode("the moon is cold.", answer, question, "en")
     tokens = np.array(detector.encoder.tokenizer.convert_ids_to_tokens(encoded.ids.tolist()))
     assert " ".join(tokens) == text
-    assert " ".join(tokens[encoded.reference]) == "the moon is cold ."
-    assert " ".join(tokens[encoded.answer]) == answer
+    assert (" ".join(tokens[encoded.reference]), " ".join(tokens[encoded.answer])) == ("the moon is cold .", answer)
     assert [answer[start:end] for start, end in encoded.offsets] == answer.split()
-    assert sorted([*encoded.fixed, *encoded.reference, *encoded.answer]) == list(range(len(tokens)))
     second = 0 if form == "paper" else 3
     assert encoded.types.tolist() == [0] * (len(tokens) - second) + [1] * second
 

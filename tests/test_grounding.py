@@ -73,24 +73,28 @@ def test_quality_of_a_ranking(ranked: list[str], relevant: list[str], k: int, ga
     assert (quality[f"ndcg@{k}"], quality["recall@10"]) == pytest.approx((gain, found), nan_ok=True)
 
 
-def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
-    """The long reference is found with more precision and less recall, and has the better F-measure."""
-    answer = "a b c d"
-    short, long = "a x", "a b c d e f g h"  # F 1/3 and recall 1/2; F 2/3 and recall 1/2
-    assert score_answer(answer, [short, long, " "], ["b c", "x"]) == {
-        "rougeL": pytest.approx(2 / 3),
-        "recall": 0.5,
-        "rougeLp": pytest.approx(2 / 3),
-        "length": 7.0,
-    }
-    precise, complete = "a b c d e f", "a"  # precision 1, recall 2/3; precision 1/4, recall 1
-    assert score_answer(answer, [complete, precise], [])["recall"] == pytest.approx(2 / 3)
-    imprecise = "a b"  # precision 1/2, recall 1: F 2/3, which is less than that of the precise one
-    assert score_answer(answer, [imprecise, precise], [])["recall"] == pytest.approx(2 / 3)
-    long = "a b c d e f g h i j k l"  # precision 1, recall 1/3: F 1/2; "a b c" has precision 3/4 and F 6/7
-    assert score_answer(answer, [long, "a b c"], [])["recall"] == 1.0
-    assert score_answer("a", ["", " "], []) == {"rougeL": None, "recall": None, "rougeLp": None, "length": 1.0}
-    assert score_answer("", ["x"], ["x"]) == {"rougeL": 0.0, "recall": 0.0, "rougeLp": 0.0, "length": 0.0}
+@pytest.mark.parametrize(
+    ("answer", "references", "groundings", "scores"),
+    [
+        # the long reference is found with more precision and less recall, and has the better F-measure
+        ("a b c d", ["a x", "a b c d e f g h", " "], ["b c", "x"], (2 / 3, 0.5, 2 / 3, 7)),
+        (
+            "a b c d",
+            ["a", "a b c d e f"],
+            ["x"],
+            (0.8, 2 / 3, 0.0, 7),
+        ),  # precision 1/4, recall 1; precision 1, recall 2/3
+        ("a b c d", ["a b", "a b c d e f"], ["x"], (0.8, 2 / 3, 0.0, 7)),  # precision 1/2, recall 1: F 2/3
+        ("a b c d", ["a b c d e f g h i j k l", "a b c"], ["x"], (6 / 7, 1.0, 0.0, 7)),  # F 1/2 and 6/7
+        ("a", ["", " "], [], (None, None, None, 1)),
+        ("", ["x"], ["x"], (0.0, 0.0, 0.0, 0)),
+    ],
+)
+def test_recall_is_of_the_reference_with_the_best_f_measure(
+    answer: str, references: list[str], groundings: list[str], scores: tuple[float | None, ...]
+) -> None:
+    found = score_answer(answer, references, groundings)
+    assert found == pytest.approx(dict(zip(("rougeL", "recall", "rougeLp", "length"), scores, strict=True)))
 
 
 DOC = {
@@ -139,13 +143,12 @@ def test_values_of_retrieval() -> None:
         1.0,
         1.0,
     )
-    assert isinstance(found["ndcg@10"], FloatWithCounts)
     assert found["ndcg@10"].counts == retrieval_quality(["p2", "p1"], ["p1"])
     assert process_results_with_retrieval({**DOC, "gold_ranks": []}, ["a"])["gold_retrieved"] == 0.0
-    for doc in ({**DOC, "gold_ids": []}, {**DOC, "answerable": False}):
+    for doc, grounded in (({**DOC, "gold_ids": []}, pytest.approx(0.5)), ({**DOC, "answerable": False}, None)):
         values = process_results_with_retrieval(doc, ["a"])
         assert [values[name] for name in ("ndcg@10", "recall@10", "gold_retrieved")] == [None] * 3
-        assert values["rougeLp"] == (None if not doc["answerable"] else pytest.approx(0.5))
+        assert values["rougeLp"] == grounded
 
 
 def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
