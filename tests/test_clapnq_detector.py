@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from custom_metrics.abstention import is_abstention
@@ -22,7 +20,7 @@ from detector_plugin import UnusableDetector, filters
 from detector_plugin.calibration import Calibration, CalibrationError, from_counts, load
 from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.data import sources
-from lm_eval_tasks.detection.calibrated import TaggedAnswer, tagged_answer
+from lm_eval_tasks.detection.calibrated import tagged_answer
 from lm_eval_tasks.models.baseline import GroundedBaseline
 from tests.conftest import figures_of
 from tests.miniature import MINIATURE
@@ -180,21 +178,6 @@ def test_words_are_counted_over_answers_that_do_not_abstain(
     assert expected is None or tagged_answer(values[SHARE]) == tagged_answer(expected)
     uncorrected = hallucination.process_results({**CALIBRATED, "calibration": "none"}, tagged)
     assert uncorrected == {SHARE: values[SHARE]}
-
-
-def test_the_share_is_of_words_and_its_bounds_are_over_questions() -> None:
-    """Two long answers outweigh many short ones, and their words hang together."""
-    counts = [(0, 2)] * 20 + [(60, 100), (0, 100)]
-    values = [TaggedAnswer(*both, calibration="none|en||a|1") for both in counts] + [None]
-    figure = hallucination.AGGREGATIONS[SHARE].figure_of
-    found = figure(values)
-    assert found.value == 60 / 240
-    assert found == estimate(np.array(counts)).detected._replace(n=22)
-    assert found.low == 0.0
-    assert found.high > 0.4
-    assert figure([*values[1::2], *values[::2]]) == found  # as two ranks bring them
-    assert math.isnan(figure([]).value)
-    assert math.isnan(figure([None]).value)
 
 
 class Unasked(GroundedBaseline):

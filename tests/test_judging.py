@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.scores import judging
-from custom_metrics.scores.judging import f_plus_a, process_pair, process_rating, share
+from custom_metrics.scores.judging import f_plus_a, process_pair, share
 from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.usage.printable import quote
 
@@ -88,45 +88,6 @@ def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> No
 
 
 # ------------------------------------------------------------------------------------------------- values of one document
-
-
-@pytest.mark.parametrize(
-    ("aspect", "answer", "said", "rating", "abstains"),
-    [
-        ("faithfulness", "Paris.", "3", 3.0, 0.0),
-        ("faithfulness", "I don't know.", "1", 1.0, 1.0),
-        ("appropriateness", "I don't know.", "2", 2.0, None),
-        ("appropriateness", "I don't know.", "unread", None, None),
-    ],
-)
-def test_values_of_a_rating(aspect: str, answer: str, said: str, rating: float | None, abstains: float | None) -> None:
-    assert process_rating({"id": "7", "aspect": aspect, "answer": answer}, [said]) == {
-        **{"faithfulness": None, "appropriateness": None, aspect: rating},
-        "f_plus_a": ("7", aspect, rating),
-        "unread_rate": ("7", int(rating is None), 1),
-        "abstention_rate": abstains,
-    }
-
-
-@pytest.mark.parametrize(
-    ("verdict", "won", "shares", "preferred"),
-    [
-        ("A", (0.0, 1.0, None), [(0, 1), (1, 1), (0, 1)], "y"),
-        ("B", (1.0, 0.0, None), [(0, 1), (0, 1), (0, 1)], "x"),
-        ("tie", (0.0, 0.0, None), [(1, 1), (0, 0), (0, 1)], "tie"),
-        ("unread", (None, None, None), [(0, 0), (0, 0), (1, 1)], "unread"),
-    ],
-)
-def test_values_of_a_pair(
-    verdict: str, won: tuple[float | None, ...], shares: list[tuple[int, int]], preferred: str
-) -> None:
-    values = process_pair({"id": "7", "first": "y", "second": "x", "systems": ["x", "y", "z"]}, [verdict])
-    rates = zip(("tie_rate", "first_position_rate", "unread_rate"), shares, strict=True)
-    assert values == {
-        **{f"win_rate_{system}": ("7", value) for system, value in zip("xyz", won, strict=True)},
-        **{name: ("7", *counts) for name, counts in rates},
-        "flip_rate": ("7", "x", "y", preferred),
-    }
 
 
 # ------------------------------------------------------------------------------------------- figures of all the documents
