@@ -1,6 +1,9 @@
-"""What the sentences of an answer make of it together, on a small table: abstention, "yes", "no", in which language."""
+"""What the sentences of an answer make of it together, in which language, and why; on small tables."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,8 +15,10 @@ from custom_metrics.abstention import (
     decide,
     denies_presence,
     is_abstention,
+    phrases,
 )
-from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention.explained import Match, explain, matches
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon, likely_languages
 from custom_metrics.abstention.sentence_reading import LONGEST_BARE
 
 TABLE = {
@@ -177,3 +182,126 @@ def test_a_yes_affirms_where_its_sentence_does_not_abstain(
 ) -> None:
     speak(monkeypatch)
     assert affirms_presence(text, "en") is affirms
+
+
+# ------------------------------------------------------------------------------------------------------------- reasons
+
+
+NOTATION = {
+    "language": "en",
+    "name": "English",
+    "parts": {"not": ["not", "never"], "say": ["say*", "tell*"], "to_say": ["to {say}"]},
+    "material": ["passage", "text"],
+    "silent": ["{not} ... {say}", "silent"],
+    "abstains": ["i don't know", "{not} ... able ... {to_say}"],
+    "bare": ["none", "not here. not there"],
+    "openers": ["sorry"],
+    "but": ["but"],
+    "offer": ["how to"],
+    "except": ["text message", "i don't know how to thank"],
+    "answer_marker": ["answer"],
+}
+GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
+
+
+REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say", "tell*"))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("it was paris", []),
+        # two places, of a part each: the whole word, where the table gives its beginning
+        (
+            "it does not really saying so",
+            [("silent", "{not} ... {say}", "not really saying", (("not", "not"), ("say", "say*")))],
+        ),
+        # three; the last one is of a part within a part
+        (
+            "we are never quite able here to tells",
+            [
+                ("abstains", "{not} ... able ... {to_say}", REST, (*NEVER_TELLS, ("to_say", "to {say}"))),
+                ("silent", "{not} ... {say}", REST, NEVER_TELLS),
+            ],
+        ),
+        # several, by their ends
+        (
+            "sorry, the text is silent",
+            [
+                (kind, text, text, ())
+                for kind, text in (("openers", "sorry"), ("material", "text"), ("silent", "silent"))
+            ],
+        ),
+        # an exception spares the text, but not another one
+        (
+            "the text of a text message",
+            [("material", "text", "text", ()), ("except", "text message", "text message", ())],
+        ),
+    ],
+)
+def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[tuple[Any, ...]]) -> None:
+    assert list(matches(sentence, build_lexicon([NOTATION]))) == [Match(*each) for each in found]
+
+
+@pytest.mark.parametrize(("language", "codes"), [("de-AT", ["de"]), (None, ["de", "en"]), ("tlh", ["de", "en"])])
+def test_it_is_explained_in_the_languages_that_it_is_read_in(
+    monkeypatch: pytest.MonkeyPatch, language: str | None, codes: list[str]
+) -> None:
+    """On small tables, with two languages that every text looks like."""
+    spoken = {"en": build_lexicon([NOTATION]), "de": build_lexicon([GERMAN])}
+    monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
+    monkeypatch.setattr(abstention, "likely_languages", lambda text: ("de", "en"))
+    assert [(read.language, read.abstains) for read in explain("Weiß nicht.", language)] == [
+        (code, code == "de") for code in codes
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- languages
+
+
+Guess = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def guess(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guess]:
+    """The languages that a text looks like, among tables of these words; a code in capitals ignores marks."""
+
+    def guessed(text: str, **words: list[str]) -> tuple[str, ...]:
+        tables = {
+            code.lower(): {"language": code, "name": code, "yes": listed, "fold_marks": code.isupper()}
+            for code, listed in words.items()
+        }
+        monkeypatch.setattr(phrases, "LANGUAGES", tuple(tables))
+        monkeypatch.setattr(phrases, "phrase_table", tables.__getitem__)
+        phrases._all_words.cache_clear()
+        return likely_languages(text)
+
+    yield guessed
+    phrases._all_words.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "likely"),
+    [
+        ("", ("en",)),
+        ("42 mice", ("en",)),
+        ("a horse and a cat", ("bb", "aa")),  # the one with most characters first
+        ("cat, horse, cat", ("aa", "bb")),  # each time counts: 6 and 5
+        ("dog and cat", ("aa", "cc")),  # as many: by their codes
+        ("dog, elephant, horse and cat", ("dd", "bb")),  # two at most
+        ("the same", ("aa", "bb")),  # a word of several languages
+        ("no good idea", ("en",)),  # a phrase counts as a whole
+        ("no idea", ("aa",)),
+    ],
+)
+def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str, likely: tuple[str, ...]) -> None:
+    tables = {"dd": ["elephant"], "cc": ["dog"], "bb": ["same", "horse"], "aa": ["cat", "same", "no idea"]}
+    assert guess(text, **tables) == likely
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("Neznámo.", "cs"), ("Bilinmiyor.", "tr"), ("Неизвестно.", "ru"), ("根据文章，无法回答", "zh")],
+)
+def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
+    assert language in likely_languages(text)
