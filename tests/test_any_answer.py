@@ -30,10 +30,9 @@ from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
 from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.mfava import task as estimation
-from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
-from tests.conftest import loaded_tasks, results_of
+from tests.conftest import results_of
 from tests.logged_runs import in_this_process, lines
 from tests.miniature import MINIATURE
 
@@ -132,19 +131,6 @@ def test_any_answer_is_read(answer: str) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(answers | st.sampled_from(HOSTILE), max_size=6))
-def test_replay_reads_a_good_line_among_any_others(tmp_path: Path, others: list[str]) -> None:
-    path = tmp_path / "x.jsonl"
-    others = [line.replace("\n", " ").encode("utf-8", "replace").decode() for line in others]
-    good = json.dumps({"query_id": "the good one", "response": "x"})
-    path.write_bytes("\n".join([*others, good]).encode())
-    try:
-        assert Replay(path=str(path), model=None).answers["the good one"][0].response == "x"
-    except ValueError as error:  # two of them may name different models
-        assert "several models" in str(error)  # noqa: PT017
-
-
 @pytest.mark.parametrize(
     "wrapping",
     [
@@ -184,14 +170,3 @@ def test_half_a_character_in_an_answer_costs_no_sample(tmp_path: Path, caplog: p
     samples = lines(next((tmp_path / "out").rglob("samples_*.jsonl")))
     assert len({sample["doc_id"] for sample in samples}) == len(rows)
     assert all("half \ufffd " in sample["resps"][0][0] for sample in samples)
-
-
-def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixture) -> None:
-    tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
-    for name, task in loaded_tasks(tasks, mirror=MINIATURE).items():
-        task.build_all_requests(limit=2, rank=0, world_size=1)
-        for request in task.instances:
-            request.resps.append("half \udfff")
-        task.apply_filters()
-        assert [request.resps for request in task.instances] == [["half \ufffd"]] * 2
-        assert f"{name}: 2 answers held halves of surrogate pairs" in caplog.text

@@ -19,7 +19,6 @@ from custom_metrics.hallucination import estimate
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, process_results
 from custom_metrics.scores.aggregations import defined_mean, defined_share
 from custom_metrics.scores.balanced_error import balanced_error
-from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, FigureOfStrata, Stratum, outcome
 from custom_metrics.statistics.intervals import resampled_sums, spread, wilson
 from custom_metrics.statistics.random_effects import measured_errors
@@ -101,15 +100,6 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
 # -------------------------------------------------------------------------------------------------------------- resamples
 
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
-
-
-@pytest.mark.parametrize("block", [1, 15, 7 * 40])
-def test_the_size_of_a_block_changes_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    clusters = np.array(VALUES)[:, None]
-    whole = resampled_sums(clusters, 40, 3)
-    monkeypatch.setattr(intervals, "_BLOCK", block)
-    assert whole.shape == (40, 1)
-    np.testing.assert_array_equal(resampled_sums(clusters, 40, 3), whole)
 
 
 def test_bounds_of_a_mean_of_300_numbers_are_of_2000_resamples_with_the_projects_seed() -> None:

@@ -18,12 +18,12 @@ import pytest
 from lxml import html
 from scipy import stats
 
-from custom_metrics.scores.aggregations import NotMeasured, Source, defined_mean, defined_share
+from custom_metrics.scores.aggregations import NotMeasured, defined_mean, defined_share
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.scores.detection import f1, kappa
 from custom_metrics.scores.judging import f_plus_a, flip_rate, share, win_rate
 from custom_metrics.scores.ratings import auc
-from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, outcome
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, Rows, outcome
 from custom_metrics.statistics.paired_difference import BOOTSTRAP, CLUSTERS, TANGO
 from detector_plugin.calibration import load
 from lm_eval_tasks.cli import main
@@ -145,16 +145,6 @@ def test_of_every_kind(kind: Any, values: list[Any]) -> None:
     else:
         with pytest.raises(NotMeasured):
             kind.check({"a model": rows})
-
-
-def test_values_carry_counts_and_the_name_of_their_cluster() -> None:
-    carried = [
-        FloatWithCounts(0.5, CountsOfCluster(counts, "abab"[at % 4])) for at, counts in enumerate(filter(None, COUNTS))
-    ]
-    rows = f1.rows(carried)
-    assert rows.clusters == ["a", "b", "a", "b", "a"]
-    assert f1.figure(rows) == f1.figure(f1.rows([list(value.counts) for value in carried], rows.clusters))
-    assert f1.rows(carried, [], Source("task", {}, {})).clusters == []
 
 
 @pytest.mark.parametrize(
