@@ -53,32 +53,28 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     harness: Harness, third: EveryThirdWord, tmp_path: Path, task: str
 ) -> None:
     calibration = english(tmp_path)
-    metadata = {**SAMPLE, "detector": "tests/third", "calibration": calibration}
-    result, got = evaluated(harness, task, metadata=metadata)
+    result, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "tests/third", "calibration": calibration})
     samples = got["samples"][task]
-    docs = [sample["doc"] for sample in samples]
     answers = [sample["resps"][0][0] for sample in samples]
     abstaining = [is_abstention(answer, "en") for answer in answers]
     assert 0 < sum(abstaining) < len(answers) == 32
 
     # All answers in one go, each with its passages and its question.
-    assert third.calls[:1] == [32]
-    assert third.asked[:32] == [
-        ("\n\n".join(f"{p['title']} {p['text']}" for p in doc["passages"]), answer, "en", doc["question"])
-        for doc, answer in zip(docs, answers, strict=True)
-    ]
+    asked = []
+    for doc, answer in zip((sample["doc"] for sample in samples), answers, strict=True):
+        reference = "\n\n".join(f"{passage['title']} {passage['text']}" for passage in doc["passages"])
+        asked.append((reference, answer, "en", doc["question"]))
+    assert (third.calls[:1], third.asked[:32]) == ([32], asked)
     lengths = [len(answer.split()) for answer, no in zip(answers, abstaining, strict=True) if not no]
-    flagged = [number // 3 for number in lengths]
-    share = sum(flagged) / sum(lengths)
-    assert result["hallucinated_share"] == share
-    assert result["rogan_gladen_rate"] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
-    of_questions = list(zip(flagged, lengths, strict=True))
+    of_questions = [(number // 3, number) for number in lengths]
     expected = estimate(of_questions, measured_errors(load(calibration).languages["en"]["rag"].documents))
-    figures = figures_of(got, task)
+    share = sum(number // 3 for number in lengths) / sum(lengths)
+    assert result[CORRECTED] == pytest.approx((share - 4 / 32) / (11 / 18 - 4 / 32))
     for name, interval in ((SHARE, expected.detected), (CORRECTED, expected.rogan_gladen)):
-        assert tuple(figures[name][part] for part in ("value", "low", "high", "standard_error")) == interval[:4]
-        assert (figures[name]["n"], result[f"{name}_stderr"]) == (len(lengths), interval.standard_error)
-    assert expected.detected.low < share < expected.detected.high
+        figure = figures_of(got, task)[name]
+        assert tuple(figure[part] for part in ("value", "low", "high", "standard_error")) == interval[:4]
+        assert (figure["n"], result[f"{name}_stderr"]) == (len(lengths), interval.standard_error)
+    assert expected.detected.low < share == result[SHARE] < expected.detected.high
 
     # The other metrics are those of a run without a detector.
     filters._loaded.cache_clear()
@@ -99,8 +95,7 @@ def test_the_figures_of_a_run_are_those_counted_by_hand(
     described = got["configs"][task]["metadata"]["provenance"]
     assert described["detector"] == {**named, "threshold": "of its weights", "options": {}}
     assert described["calibration"]["file"] == load(calibration).identity
-    assert described["calibration"]["false_positive_rate"] == 4 / 32
-    assert described["words"] == "whitespace"
+    assert (described["calibration"]["false_positive_rate"], described["words"]) == (4 / 32, "whitespace")
     assert ("retrieval" in described) is task.startswith("clapnq_rag")
 
 
