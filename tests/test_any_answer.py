@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 
 from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.filters import (
-    Abstention,
-    CopiedAnswer,
-    FinalAnswer,
-    JudgePreference,
-    JudgeRating,
-    NomiraclLabel,
-)
+from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
 from custom_metrics.scores import character_labels, detection, grounding, judging
 from detector_plugin.filters import HallucinationSpans
 from lm_eval_tasks.clapnq import hallucination

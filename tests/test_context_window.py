@@ -202,12 +202,6 @@ def api(model: Path, **more: Any) -> str:
             f"1 of 8 prompts would lose their beginning: the longest has {LONGEST} tokens, an answer up to 200 "
             f"(max_gen_toks), and the model takes {LONGEST + 199} in all. Set --model_args max_length={LONGEST + 201},",
         ),
-        (
-            "local-completions",
-            {},
-            {"max_gen_toks": 8192},
-            f"nothing of 8 of 8 prompts would be left: the longest has {LONGEST} tokens, an answer up to 8192",
-        ),
         ("hf", {"max_length": LONGEST + 199}, {}, "1 of 8 prompts would lose their beginning: the longest has"),
     ],
 )
@@ -280,7 +274,6 @@ def test_the_option_has_one_value(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "window"),
     [
-        ("local-completions", {}, Window(2047, 256, OF_API, spare=1)),
         ("local-completions", {"max_length": 9000, "max_gen_toks": 99}, Window(8999, 99, OF_API, spare=1)),
         ("local-completions", {"tokenizer_backend": "None"}, None),
         ("local-completions", {"tokenized_requests": False}, None),

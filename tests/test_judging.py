@@ -19,14 +19,7 @@ from custom_metrics.scores.judging import f_plus_a, process_pair, share
 from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.usage.printable import quote
 from tests.conftest import loaded_tasks
-from tests.judged import (
-    PAIRS,
-    RATINGS,
-    compared,
-    rated,
-    sample,
-    write,
-)
+from tests.judged import PAIRS, RATINGS, compared, rated, sample, write
 
 NAN = math.nan
 

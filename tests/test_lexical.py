@@ -44,12 +44,10 @@ def flagged(detector: LexicalDetector, reference: str, answer: str, language: st
 def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert isinstance(detector, Detector)
     assert isinstance(load_detector("lexical", held_out=True), LexicalDetector)
-    assert detector.name == "lexical"
     assert detector.licence == "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
-    assert len(detector.version) == 12
-    assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
-    assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
-    assert LexicalDetector(spans="iou").version == f"{detector.version}-iou"
+    assert (detector.name, len(detector.version)) == ("lexical", 12)
+    for options, suffix in (({"held_out": True}, "held-out"), ({"threshold": 0.7}, "t0.7"), ({"spans": "iou"}, "iou")):
+        assert LexicalDetector(**options).version == f"{detector.version}-{suffix}"
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
@@ -384,22 +382,16 @@ def test_a_hyphen_at_a_lines_end_may_belong_to_the_word() -> None:
     assert "1,234" in joined_reference("Es sind 1,234 Meter.", "de")
 
 
-NUMBERED = {
-    "en": "The lighthouse of the town has {} steps and stands outside the harbour.",
-    "de": "Der Leuchtturm der Stadt hat {} Stufen und steht vor dem Hafen.",
-}
+NUMBERED = {"en": "The lighthouse of the town has {} steps.", "de": "Der Leuchtturm der Stadt hat {} Stufen."}
 
 
 @pytest.mark.parametrize(
     ("language", "reference", "answer", "right"),
     [
-        *(("en", "1,234", same, True) for same in ("1234", "1,234", "1'234", "1\u202f234", "１２３４", "๑๒๓๔")),
-        *(("de", "1.234", same, True) for same in ("1234", "1.234", "1'234", "1\u202f234", "１.２３４")),
+        *(("en", "1,234", same, True) for same in ("1234", "1'234", "1\u202f234", "１２３４", "๑๒๓๔")),
+        *(("de", "1.234", same, True) for same in ("1234", "1\u202f234", "１.２３４")),
         *(("en", "1,234", other, False) for other in ("1.234", "1,243")),
         *(("de", "1.234", other, False) for other in ("1,234", "1.243")),
-        *(("en", "1.234", other, False) for other in ("1,234", "1234")),
-        ("de", "1,234", "1.234", False),
-        ("en", "1.234", "1.234", True),
         ("de", "1,234", "1,234", True),
     ],
 )
