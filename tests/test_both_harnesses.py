@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import os
-import re
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -153,7 +152,7 @@ class Lacking:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("name", "content"),
     [
         ("lm_eval.api.group", {}),
         ("lm_eval.api.group", {"Group": Lacking}),
@@ -162,7 +161,7 @@ class Lacking:
     ],
 )
 def test_a_harness_that_lacks_something_is_one_line(
-    changed: tuple[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str, content: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both versions, and the command; tasks that are not ours go on."""
     from lm_eval_tasks.harness.task import GroundedTask
@@ -172,36 +171,33 @@ def test_a_harness_that_lacks_something_is_one_line(
         r"lm-eval-grounded [\d.]+ cannot run on lm-eval 0\.6\.0, which lacks (.+); it was tried with 0\.4\.13 and "
         r"0\.5\.0\.dev1: pip install lm-eval==0\.4\.13"
     )
-    with pytest.raises(UsageError) as error:
-        host.part("lm_eval.api.registry", "NoSuchThing")
-    assert re.fullmatch(line, str(error.value))
-
-    class Kind:
-        there = None
-
-    host.require(Kind, ["there"])
-    with pytest.raises(UsageError, match=r"which lacks \S+\.Kind\.gone; it was tried"):
-        host.require(Kind, ["there", "gone"])
-    with pytest.raises(UsageError, match=r"which lacks what tests\.\S+ needs \(cannot import|\(No module"):
-        host.part("tests.no_such_module", "HostTask")
-    module = ModuleType(changed[0])
-    vars(module).update(changed[1])
+    module = ModuleType(name)
+    vars(module).update(content)
     try:
         with caplog.at_level(logging.WARNING):
             autoload._extend(module)
         assert len(unfit) == 1
-        assert changed[0] in caplog.text
+        assert name in caplog.text
         assert "Traceback" not in caplog.text
         with pytest.raises(UsageError, match=line):
             GroundedTask({"task": "nomiracl_de"})
-        for unknown in (
-            ValueError("Tasks not found: nomiracl_de"),
-            KeyError("Spec 'nomiracl_de' is not a registered task"),
-        ):
-            assert short_errors.as_ours(unknown) is unfit[0]
+        for kind, said in ((ValueError, "Tasks not found: {}"), (KeyError, "Spec '{}' is not a registered task")):
+            assert short_errors.as_ours(kind(said.format("nomiracl_de"))) is unfit[0]
         assert short_errors.as_ours(other := ValueError("of another task")) is other
     finally:
         unfit.clear()
+
+
+def test_a_part_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "installed", lambda: "0.6.0")
+    host.require(Lacking, ["aggregate"])
+    for ask, lacks in (
+        (lambda: host.part("lm_eval.api.registry", "NoSuchThing"), r"\S+NoSuchThing"),
+        (lambda: host.require(Lacking, ["aggregate", "gone"]), r"\S+\.Lacking\.gone"),
+        (lambda: host.part("tests.no_such_module", "HostTask"), r"what tests\.\S+ needs \(No module.*\)"),
+    ):
+        with pytest.raises(UsageError, match=rf"cannot run on lm-eval 0\.6\.0, which lacks {lacks}; it was tried with"):
+            ask()
 
 
 GROUPS = {

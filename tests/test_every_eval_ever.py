@@ -56,9 +56,9 @@ class Converted(NamedTuple):
 
 def judged(load: Callable[..., Any], task: str, say: str, folder: Path, **metadata: Any) -> None:
     """A run of a judge that says the same of every answer."""
-    lines = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
+    rows = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
     verdicts = folder.with_suffix(".jsonl")
-    verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    verdicts.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     save([task], "replay", f"path={verdicts},name=someone/{folder.name}", folder, metadata=metadata)
 
 
