@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from custom_metrics import abstention
-from custom_metrics.abstention import (
-    HEAD,
-    TAIL,
-    affirms_presence,
-    decide,
-    denies_presence,
-    is_abstention,
-    phrases,
-)
+from custom_metrics.abstention import HEAD, TAIL, affirms_presence, decide, denies_presence, is_abstention, phrases
 from custom_metrics.abstention.explained import Match, explain, matches
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon, likely_languages
 from custom_metrics.abstention.sentence_reading import LONGEST_BARE
