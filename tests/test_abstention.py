@@ -28,10 +28,7 @@ ABSTENTIONS = [
     ("de", "Das geht aus den Texten nicht hervor."),
     ("de", "The text does not mention it."),
     ("zh", "文中没有提到！"),
-    ("ja", "回答:分かりません"),
-    ("hi", "मुझे नहीं पता।"),
     ("yo", "N ko mo."),
-    ("th", "ไม่ทราบ"),
     ("de-AT", "Keine Angabe"),
     ("xx", "Das geht aus den Texten nicht hervor."),
     (None, "В тексте об этом не говорится."),
@@ -56,12 +53,9 @@ ANSWERS = [
     ),
     ("en", "   "),
     (None, None),
-    ("de", "Der Autor ist unbekannt, aber das Werk stammt aus dem 15. Jahrhundert."),
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),
     ("fr", "Le film « Je ne sais pas » date de 1966."),
     ("zh", "作者不详,但作品出自15世纪。"),
-    ("ja", "作者は不明ですが、作品は15世紀のものです。"),
-    ("ru", "Автор неизвестен, но произведение датируется XV веком."),
 ]
 
 
@@ -161,12 +155,9 @@ def test_an_abstention_names_whatever_source_it_has(shared: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "language"),
     [
-        ("The report was written in 1990.", "en"),
         ("He wrote the handbook of the company.", "en"),
         ("The database holds 4,000 songs.", "en"),
         ("Das Handbuch erschien 1990.", "de"),
-        ("El informe se publicó en 1990.", "es"),
-        ("Le manuel date de 1990.", "fr"),
         ("报告是1990年写的。", "zh"),
     ],
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,9 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
 from tests.development import generated
 from tests.logged_runs import in_this_process
-
-Harness = Callable[..., dict[str, Any]]
-
 
 WRITTEN = {
     "clapnq": 2 + 7 * 3 + 1,

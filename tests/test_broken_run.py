@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, si
 from custom_metrics.reading.no_statement import is_refusal
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
 from lm_eval_tasks.nomiracl.dataset import load
-from tests.conftest import loaded_tasks
+from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 QUESTION = "Welche Stadt ist die Hauptstadt Deutschlands?"
 TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to follow instructions"

@@ -4,7 +4,7 @@ by their documents and prompts, what is kept of our own models (`--use_cache`) b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from custom_metrics.reading.spans import Span
 from lm_eval_tasks.harness import host
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
-from tests.conftest import loaded_tasks
+from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)

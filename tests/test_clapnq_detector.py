@@ -7,7 +7,7 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,12 @@ from lm_eval_tasks.clapnq import dataset, hallucination
 from lm_eval_tasks.data import sources
 from lm_eval_tasks.detection.calibrated import tagged_answer
 from lm_eval_tasks.models.baseline import GroundedBaseline
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
 from tests.miniature import MINIATURE
 from tests.test_mfava_tasks import EveryThirdWord, third
 
 __all__ = ["third"]  # a fixture
 
-Harness = Callable[..., dict[str, Any]]
 SAMPLE = {"mirror": MINIATURE}
 SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
 SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,10 +11,8 @@ from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness.host import has_scorers
-from tests.conftest import loaded_tasks
+from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 DOC = {
     "question": "why",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,13 +21,12 @@ from lm_eval_tasks.harness.context_window import (
     window_of,
 )
 from tests.chat_endpoint import Completions
-from tests.conftest import command, results_of, run
+from tests.conftest import Harness, command, results_of, run
 from tests.miniature import MINIATURE
 from tests.tiny_models import needed
 
 SAMPLE = {"mirror": MINIATURE}
 ALLOWED = {**SAMPLE, "cut_prompts": "allow"}
-Harness = Callable[..., dict[str, Any]]
 
 # -------------------------------------------------------------------------------------------- what a backend keeps of it
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.export import export_clapnq, export_tasks
 from lm_eval_tasks.data.provenance import sidecar_of
+from tests.conftest import Harness
 from tests.logged_runs import lines as rows
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
-Harness = Callable[..., dict[str, Any]]
 SAMPLE = MINIATURE_FOLDER
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -319,24 +318,6 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     if MAIN.training["lightgbm"] == lightgbm.__version__:
         digest = "9d4dee72ca008de219ba43e97f3364cf59e5554ecb85998184d8139f5ca18016"
         assert hashlib.sha256(first).hexdigest() == digest
-
-
-@pytest.mark.slow("trains eleven forests, in processes of their own")
-def test_the_weights_of_a_mirror_are_trained_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
-    from tests.development.lexical import __main__ as command
-
-    some = [d for d in command.labelled_answers(MINIATURE) if d.language in ("de", "fi", "fr", "tr")]
-    monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
-    command.main(["--mirror", MINIATURE, "-o", str(tmp_path)])
-    left_out = [f"{code}{family}" for code in ("de", "fi", "fr") for family in ("", ".model-1", ".model-2")] + ["tr"]
-    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
-        *("calibration.json", "weights/lexical.safetensors"),
-        *(f"weights/held_out/{name}.safetensors" for name in left_out),
-    }
-    content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
-    assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
-    assert {code: {*kinds} for code, kinds in content["languages"].items()}["de"] == {"real", "gold", "silver"}
 
 
 # ---------------------------------------------------------------------- numbers in groups, words split at a line's end
