@@ -126,8 +126,12 @@ def loaded_tasks(names: Iterable[str], **metadata: Any) -> dict[str, Any]:
     return tasks
 
 
+Harness = Callable[..., dict[str, Any]]
+"""A run of the harness in this process (:func:`evaluate`)."""
+
+
 @pytest.fixture(scope="session")
-def harness() -> Callable[..., dict[str, Any]]:
+def harness() -> Harness:
     return evaluate
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, excerpt, is_abstention
-from custom_metrics.filters import Abstention
+from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, excerpt, is_abstention, read_abstention
+from tests.conftest import run
 
 DATA = Path(__file__).parent / "data" / "abstention"
 
 ABSTENTIONS = [
     ("en", "I don't know"),
-    ("en", "I DON’T KNOW."),
-    ("en", "**I don't know.**"),
+    ("en", "**I DON’T KNOW.**"),
     ("en", '"I don\'t know"'),
     ("en", "Answer: not mentioned"),
     ("en", "The passages do not explicitly mention who built the tower."),
@@ -28,10 +28,7 @@ ABSTENTIONS = [
     ("de", "Das geht aus den Texten nicht hervor."),
     ("de", "The text does not mention it."),
     ("zh", "文中没有提到！"),
-    ("ja", "回答:分かりません"),
-    ("hi", "मुझे नहीं पता।"),
     ("yo", "N ko mo."),
-    ("th", "ไม่ทราบ"),
     ("de-AT", "Keine Angabe"),
     ("xx", "Das geht aus den Texten nicht hervor."),
     (None, "В тексте об этом не говорится."),
@@ -40,31 +37,25 @@ ABSTENTIONS = [
 ANSWERS = [
     ("en", "The author is unknown, but the work dates from the 15th century."),
     ("en", "He answered 'I don't know' to every question."),
-    ("en", 'She said "I don\'t know" and left the court.'),
     ("en", "I don't know exactly, but it was Paris."),
     ("en", "The passages do not give the exact date, but it was built in the 12th century."),
     ("en", "The passages do not say it outright. However, Paris was the capital in 1800."),
     ("en", "Paris, although the text does not mention it directly."),
     ("en", "No, Lisbon is not the capital of Spain."),
     ("en", "The drink contains no alcohol."),
-    ("en", "According to the text, coffee contains no sugar."),
     ("en", "The text of the treaty does not mention fishing."),
     (None, "The Freedom of Information Act was passed in 1966."),
     (None, "No se sabe quién lo escribió, pero data del siglo XV."),
     ("en", "Yes, answer is present in [3]."),
     (
         "en",
-        "Yes, you can visit a law library even if you are not a lawyer. While law library staff cannot provide you with "
-        "legal advice, they can suggest relevant materials.",
+        "Yes, you can visit a law library. While its staff cannot provide you with legal advice, they can suggest it.",
     ),
     ("en", "   "),
     (None, None),
-    ("de", "Der Autor ist unbekannt, aber das Werk stammt aus dem 15. Jahrhundert."),
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),
     ("fr", "Le film « Je ne sais pas » date de 1966."),
     ("zh", "作者不详,但作品出自15世纪。"),
-    ("ja", "作者は不明ですが、作品は15世紀のものです。"),
-    ("ru", "Автор неизвестен, но произведение датируется XV веком."),
 ]
 
 
@@ -119,34 +110,17 @@ def test_f1_over_all_languages_and_in_the_worst(kind: str, told: bool, least: fl
 def test_gold_answers_and_passages_are_no_abstentions(hub: str) -> None:
     """1,000 real texts: full passages and human answers; only an answer that says "NA" abstains."""
     texts = set()
-    for kind in ("answerable", "unanswerable"):
-        path = Path(hub) / "PrimeQA" / "clapnq" / f"clapnq_dev_{kind}.jsonl"
+    for path in Path(hub, "PrimeQA", "clapnq").glob("clapnq_dev_*answerable.jsonl"):
         for record in map(json.loads, path.read_text("utf-8").splitlines()):
-            texts |= {p["title"] + " " + p["text"] for p in record["passages"]} | {
-                o["answer"] for o in record["output"]
-            }
+            texts |= {f"{each['title']} {each['text']}" for each in record["passages"]}
+            texts |= {each["answer"] for each in record["output"]}
     assert len(texts) > 900
     assert {text for text in texts if is_abstention(text, "en")} == {"NA"}
 
 
 HOSTILE = [
-    "i don't know, but the text does not say ",
-    '"',
-    "'",
-    "' '",
-    ". ",
-    ".",
-    "?!",
-    "\n",
-    "I Don't Know ",
-    "answer: ",
-    "although the text, ",
-    "不知道，但",
-    "م",
-    "\u0301",
-    "\x00",
-    "ﷺ",
-    "does not " * 3,
+    *("i don't know, but the text does not say ", '"', "' '", ". ", ".", "?!", "\n", "I Don't Know ", "answer: "),
+    *("although the text, ", "不知道，但", "م", "\u0301", "\x00", "ﷺ", "does not " * 3),
 ]
 
 
@@ -167,8 +141,38 @@ def test_the_metric_is_the_share_that_abstains() -> None:
     assert said == ({"abstention": [1.0, 0.0]} if has_scorers() else 0.5)
 
 
-def test_the_filter_turns_abstentions_into_one_word() -> None:
-    resps = [["<think>Hm.</think>I don't know.", "Paris"], [None], ["Keine Ahnung."]]
-    docs = [{}, {}, {"language": "de"}]
-    assert Abstention().apply(resps, docs) == [["unanswerable", "Paris"], [""], ["unanswerable"]]
-    assert Abstention(label="?", language="de").apply(resps, docs)[2] == ["?"]
+# ------------------------------------------------------------------------------------------------------------- sources
+
+
+def test_an_abstention_names_whatever_source_it_has(shared: Path, tmp_path: Path) -> None:
+    """The case is a program, and prints `ok` before each text that is read as an abstention."""
+    done = run([sys.executable, str(shared / "cases" / "36_abstention_sources.py")], tmp_path, fresh=True)
+    read = done.stdout.splitlines()
+    assert len(read) == 34
+    assert [line for line in read if not line.startswith("ok ")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("He wrote the handbook of the company.", "en"),
+        ("The database holds 4,000 songs.", "en"),
+        ("Das Handbuch erschien 1990.", "de"),
+        ("报告是1990年写的。", "zh"),
+    ],
+)
+def test_an_answer_about_such_a_source_stays_one(text: str, language: str) -> None:
+    assert not is_abstention(text, language)
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        ("The handbook does not mention it.", True),
+        ("I'm not certain, but it was Paris.", True),  # a phrase, and a turn behind it
+        ("Paris", False),  # nothing decides
+        ("", True),
+    ],
+)
+def test_a_decision_is_sure_where_a_phrase_decides(text: str, sure: bool) -> None:
+    assert read_abstention(text, "en").sure is sure

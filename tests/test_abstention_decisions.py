@@ -1,22 +1,17 @@
-"""What the sentences of an answer make of it together, on a small table: abstention, "yes", "no", in which language."""
+"""What the sentences of an answer make of it together, in which language, and why; on small tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from custom_metrics import abstention
-from custom_metrics.abstention import (
-    HEAD,
-    TAIL,
-    affirms_presence,
-    decide,
-    denies_presence,
-    is_abstention,
-)
-from custom_metrics.abstention.phrases import Lexicon, build_lexicon
+from custom_metrics.abstention import HEAD, TAIL, affirms_presence, decide, denies_presence, is_abstention, phrases
+from custom_metrics.abstention.phrases import Lexicon, build_lexicon, likely_languages
 from custom_metrics.abstention.sentence_reading import LONGEST_BARE
+from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
 TABLE = {
     "language": "en",
@@ -60,27 +55,17 @@ CITING = "According to the passage, it was in Paris."
 
 READ = [
     # one sentence
-    ("It was Paris.", [ANSWERS], NO_SENTENCE),
-    ("None.", [BARE], ABSTENTION),
-    ("I don't know it.", [ALONE], ABSTENTION),
-    ("The text does not say.", [SILENT], ABSTENTION),
-    ("He does not say.", [ANSWERS], NO_SENTENCE),
     ("He said I don't know.", [ANSWERS], NO_SENTENCE),
-    ("The text is about Paris.", [NOTHING], NO_SENTENCE),
-    (CITING, [CITES], NO_SENTENCE),
     ("Was it Paris?", [SKIPPED], NO_SENTENCE),
-    ("No.", [NOTHING], NO_SENTENCE),
     ("Please ask again.", [NOTHING], NO_SENTENCE),
     ("The text does not say. Answer: Paris", [ANSWERS], NO_SENTENCE),
     # an answer, then an abstention: it counts where it stands alone, or where "but" turns the one answer round
     ("It was Paris. I don't know it.", [ANSWERS, ALONE], ABSTENTION),
-    ("It was Paris. Unknown.", [ANSWERS, BARE], ABSTENTION),
     ("It was Paris. The text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),
     ("It was Paris. But the text does not say.", [ANSWERS, SILENT], ABSTENTION),
     ("It was Paris. Oh, but the text does not say.", [ANSWERS, SILENT], ABSTENTION),  # four characters before it
     ("It was Paris. Yet, but the text does not say.", [ANSWERS, TOO_LATE], NO_SENTENCE),  # five
     ("It was Paris. It was big. But the text does not say.", [ANSWERS, ANSWERS, TOO_LATE], NO_SENTENCE),
-    (f"{CITING} But the text does not say.", [CITES, SILENT], ABSTENTION),
     # an abstention, then an answer: it takes back a mere bare phrase, or turns round
     ("None. It was Paris.", [BARE, ANSWERS], TAKEN_BACK),
     ("I have no idea. It was Paris.", [BARE, ANSWERS], ABSTENTION),  # bare, and abstains by itself
@@ -96,7 +81,6 @@ READ = [
     # three statements beside the silence are an essay, but not beside what stands alone
     ("The text does not say. It was Paris. It was big.", [SILENT, ANSWERS, ANSWERS], ABSTENTION),
     ("The text does not say. It was Paris. It was big. It was old.", [SILENT, *[ANSWERS] * 3], THREE_OTHERS),
-    (f"The text does not say. {CITING} {CITING} {CITING}", [SILENT, *[CITES] * 3], THREE_OTHERS),
     (f"The text does not say. {CITING} It was old. It was big.", [SILENT, CITES, ANSWERS, ANSWERS], THREE_OTHERS),
     ("I don't know it. It was Paris. It was big. It was old.", [ALONE, *[ANSWERS] * 3], ABSTENTION),
     # several sentences, or none, that are one bare phrase
@@ -105,8 +89,6 @@ READ = [
     ("Not here. Not there" + "." * (LONGEST_BARE - 19), [ANSWERS, ANSWERS], AS_A_WHOLE),  # 120 characters
     ("Not here. Not there" + "." * (LONGEST_BARE - 18), [ANSWERS, ANSWERS], NO_SENTENCE),  # 121
     ("x", [], AS_A_WHOLE),
-    ("z", [], NO_SENTENCE),
-    # nothing at all
     ("", [], NO_SENTENCE),
 ]
 
@@ -122,23 +104,18 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
     assert decision.sure is any(not why.startswith(NOTHING) for _, why in decision.sentences)
 
 
-def speak(
-    monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] | Callable[[str], tuple[str, ...]] = ("en",)
-) -> Mapping[str, Lexicon]:
-    """Small tables for some languages; `likely` are those that any text looks like, or what tells them."""
+def speak(monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] = ("en",)) -> None:
+    """Small tables for some languages; `likely` are those that any text looks like."""
     tables = {
         "en": TABLE,
         "de": {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]},
         "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]},
-        "cs": {"abstains": ["nevím"], "yes": ["ano", "nein"], "no": ["ne"]},
-        "zh": {"spaces": False, "abstains": ["不知道"], "no": ["无", "没有"]},
     }
     spoken = {code: build_lexicon([{"language": code, "name": code, **table}]) for code, table in tables.items()}
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
-    monkeypatch.setattr(abstention, "likely_languages", likely if callable(likely) else lambda text: likely)
+    monkeypatch.setattr(abstention, "likely_languages", lambda text: likely)
     # without its cache, which other tests fill and read
     monkeypatch.setattr(abstention, "_read", abstention._read.__wrapped__)
-    return spoken
 
 
 @pytest.mark.parametrize(
@@ -146,12 +123,9 @@ def speak(
     [
         ("Weiß nicht.", "de", ("fr",), True),
         ("Weiß nicht.", "fr", ("de",), False),
-        ("Weiß nicht.", None, ("de",), True),
         ("Weiß nicht.", None, ("fr", "de"), True),
         ("Weiß nicht.", None, ("fr",), False),
         ("Weiß nicht.", "tlh", ("de",), True),  # a language without a table
-        ("Bonn.", None, ("fr", "de"), False),
-        ("", "de", ("de",), False),
         (None, "de", ("de",), False),
         (5, "de", ("de",), False),
         ("a" * HEAD + " Weiß nicht. " + "a" * TAIL, "de", ("de",), False),  # in the middle, which is not read
@@ -167,12 +141,10 @@ def test_an_abstention_is_looked_for_in_the_language_asked_for(
 @pytest.mark.parametrize(
     ("text", "denies"),
     [
-        ("No", True),
         ("- No.", True),
         ("No, it does not", True),  # three words and a mark
         ("No, it does not say", False),  # four: they could be an answer
         ("No, it was Paris", False),  # a name
-        ("No, in 1990", False),
         ("No, answer is present in all that was given here", True),
         ("No, all of it is about the passage as such", True),
         ("No, as we read in the passage 3 it was old", False),  # a passage with a number is a source
@@ -189,7 +161,6 @@ def test_a_no_denies_where_it_names_nothing(text: str, denies: bool, monkeypatch
 @pytest.mark.parametrize(
     ("text", "affirms"),
     [
-        ("Yes", True),
         ("y", True),  # too short for a sentence
         ("Yes, it was Paris", True),
         ("Yes, I don't know it", False),
@@ -203,3 +174,126 @@ def test_a_yes_affirms_where_its_sentence_does_not_abstain(
 ) -> None:
     speak(monkeypatch)
     assert affirms_presence(text, "en") is affirms
+
+
+# ------------------------------------------------------------------------------------------------------------- reasons
+
+
+NOTATION = {
+    "language": "en",
+    "name": "English",
+    "parts": {"not": ["not", "never"], "say": ["say*", "tell*"], "to_say": ["to {say}"]},
+    "material": ["passage", "text"],
+    "silent": ["{not} ... {say}", "silent"],
+    "abstains": ["i don't know", "{not} ... able ... {to_say}"],
+    "bare": ["none", "not here. not there"],
+    "openers": ["sorry"],
+    "but": ["but"],
+    "offer": ["how to"],
+    "except": ["text message", "i don't know how to thank"],
+    "answer_marker": ["answer"],
+}
+GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
+
+
+REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say", "tell*"))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("it was paris", []),
+        # two places, of a part each: the whole word, where the table gives its beginning
+        (
+            "it does not really saying so",
+            [("silent", "{not} ... {say}", "not really saying", (("not", "not"), ("say", "say*")))],
+        ),
+        # three; the last one is of a part within a part
+        (
+            "we are never quite able here to tells",
+            [
+                ("abstains", "{not} ... able ... {to_say}", REST, (*NEVER_TELLS, ("to_say", "to {say}"))),
+                ("silent", "{not} ... {say}", REST, NEVER_TELLS),
+            ],
+        ),
+        # several, by their ends
+        (
+            "sorry, the text is silent",
+            [
+                (kind, text, text, ())
+                for kind, text in (("openers", "sorry"), ("material", "text"), ("silent", "silent"))
+            ],
+        ),
+        # an exception spares the text, but not another one
+        (
+            "the text of a text message",
+            [("material", "text", "text", ()), ("except", "text message", "text message", ())],
+        ),
+    ],
+)
+def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[tuple[Any, ...]]) -> None:
+    assert list(matches(sentence, build_lexicon([NOTATION]))) == [Match(*each) for each in found]
+
+
+@pytest.mark.parametrize(("language", "codes"), [("de-AT", ["de"]), (None, ["de", "en"]), ("tlh", ["de", "en"])])
+def test_it_is_explained_in_the_languages_that_it_is_read_in(
+    monkeypatch: pytest.MonkeyPatch, language: str | None, codes: list[str]
+) -> None:
+    """On small tables, with two languages that every text looks like."""
+    spoken = {"en": build_lexicon([NOTATION]), "de": build_lexicon([GERMAN])}
+    monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
+    monkeypatch.setattr(abstention, "likely_languages", lambda text: ("de", "en"))
+    assert [(code, decision.abstains) for code, _, decision in decisions_on("Weiß nicht.", language)] == [
+        (code, code == "de") for code in codes
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- languages
+
+
+Guess = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def guess(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guess]:
+    """The languages that a text looks like, among tables of these words; a code in capitals ignores marks."""
+
+    def guessed(text: str, **words: list[str]) -> tuple[str, ...]:
+        tables = {
+            code.lower(): {"language": code, "name": code, "yes": listed, "fold_marks": code.isupper()}
+            for code, listed in words.items()
+        }
+        monkeypatch.setattr(phrases, "LANGUAGES", tuple(tables))
+        monkeypatch.setattr(phrases, "phrase_table", tables.__getitem__)
+        phrases._all_words.cache_clear()
+        return likely_languages(text)
+
+    yield guessed
+    phrases._all_words.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "likely"),
+    [
+        ("", ("en",)),
+        ("42 mice", ("en",)),
+        ("a horse and a cat", ("bb", "aa")),  # the one with most characters first
+        ("cat, horse, cat", ("aa", "bb")),  # each time counts: 6 and 5
+        ("dog and cat", ("aa", "cc")),  # as many: by their codes
+        ("dog, elephant, horse and cat", ("dd", "bb")),  # two at most
+        ("the same", ("aa", "bb")),  # a word of several languages
+        ("no good idea", ("en",)),  # a phrase counts as a whole
+        ("no idea", ("aa",)),
+    ],
+)
+def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str, likely: tuple[str, ...]) -> None:
+    tables = {"dd": ["elephant"], "cc": ["dog"], "bb": ["same", "horse"], "aa": ["cat", "same", "no idea"]}
+    assert guess(text, **tables) == likely
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("Neznámo.", "cs"), ("Bilinmiyor.", "tr"), ("Неизвестно.", "ru"), ("根据文章，无法回答", "zh")],
+)
+def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
+    assert language in likely_languages(text)

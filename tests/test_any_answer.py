@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +15,21 @@ from hypothesis import strategies as st
 
 from custom_metrics import relevance
 from custom_metrics.abstention import is_abstention
-from custom_metrics.filters import (
-    Abstention,
-    CopiedAnswer,
-    FinalAnswer,
-    JudgePreference,
-    JudgeRating,
-    NomiraclLabel,
-)
+from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
 from custom_metrics.scores import detection, grounding, judging
 from detector_plugin.filters import HallucinationSpans
 from detector_plugin.lexical import LexicalDetector
 from lm_eval_tasks.clapnq import hallucination
 from lm_eval_tasks.clapnq.dataset import load_task as load_clapnq
-from lm_eval_tasks.harness.llm_detector import detection_prompt
 from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.mfava import task as estimation
-from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
-from tests.conftest import loaded_tasks, results_of
+from tests.conftest import results_of
 from tests.growth import LINEAR, exponent
+from tests.logged_runs import in_this_process, lines
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 anything = st.text(st.characters(exclude_categories=()), max_size=300)
 json_values = st.recursive(
@@ -50,25 +38,25 @@ json_values = st.recursive(
     max_leaves=12,
 )
 HOSTILE = [
-    "",
-    " \t\n",
-    '{"answer": ' + "1" * 5000 + "}",
-    '{"answer": {"answer": ' * 400,
-    "[" * 20_000,
-    '{"answer": "\\ud800"}',
+    *(
+        "",
+        " \t\n",
+        '{"answer": ' + "1" * 5000 + "}",
+        '{"answer": {"answer": ' * 400,
+        "[" * 20_000,
+        '{"answer": "\\ud800"}',
+    ),
     "half \ud800 a pair",
     "\ud83d\ude00",  # two halves that belong together
-    "\x00\x1b[2J\x07",
-    "<entity>" * 600,
-    "</invented>" * 600,
-    "< " * 1000,
-    "```json\n" * 400,
-    "Rating: " + "9" * 5000,
-    "<think>" * 3000,
-    "哈" * 1000,
-    "a" * 100_000,
-    "\u202e\u2066\ufeff\U000e0041",
-    "{{ 7 * 7 }} {% for x in y %}",
+    *(
+        "\x00\x1b[2J\x07",
+        "<entity>" * 600,
+        "</invented>" * 600,
+        "< " * 1000,
+        "```json\n" * 400,
+        "Rating: " + "9" * 5000,
+    ),
+    *("<think>" * 3000, "哈" * 1000, "a" * 100_000, "\u202e\u2066\ufeff\U000e0041", "{{ 7 * 7 }} {% for x in y %}"),
 ]
 answers = st.one_of(
     anything,
@@ -138,18 +126,6 @@ def test_any_answer_is_read(answer: str) -> None:
     read_by_everything(answer)
 
 
-@settings(deadline=None, max_examples=settings.default.max_examples // 2)
-@given(
-    reference=answers, answer=answers, question=answers, language=st.sampled_from(["de", "zh", "ja", "xx", "", None])
-)
-def test_the_lexical_detector_reads_anything_beside_anything(
-    reference: str, answer: str, question: str, language: str | None
-) -> None:
-    (spans,) = LexicalDetector().detect([reference], [answer], [language], [question])
-    assert all(0 <= a.start < a.end <= len(answer) for a in spans)
-    assert all(a.end <= b.start for a, b in pairwise(spans))
-
-
 @pytest.mark.parametrize("unit", ["a", "ก", "1", "a-", "a-\n"])
 def test_the_lexical_detector_reads_a_long_word_in_linear_time(unit: str) -> None:
     detector = LexicalDetector()
@@ -157,40 +133,18 @@ def test_the_lexical_detector_reads_a_long_word_in_linear_time(unit: str) -> Non
     assert exponent(read, lambda size: unit * (size // len(unit)), 1000) < LINEAR
 
 
-@settings(deadline=None)
-@given(reference=answers, answer=answers)
-def test_a_prompt_for_tags_quotes_anything(reference: str, answer: str) -> None:
-    said = detection_prompt(reference, answer)
-    assert reference in said
-    assert answer in said
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(answers | st.sampled_from(HOSTILE), max_size=6))
-def test_replay_reads_a_good_line_among_any_others(tmp_path: Path, lines: list[str]) -> None:
-    path = tmp_path / "x.jsonl"
-    others = [line.replace("\n", " ").encode("utf-8", "replace").decode() for line in lines]
-    good = json.dumps({"query_id": "the good one", "response": "x"})
-    path.write_bytes("\n".join([*others, good]).encode())
-    try:
-        assert Replay(path=str(path), model=None).answers["the good one"][0].response == "x"
-    except ValueError as error:  # two of them may name different models
-        assert "several models" in str(error)  # noqa: PT017
-
-
-WRAPPED = {
-    "plain": "{}",
-    "terminal": "\x1b[31m{}\x1b[0m",
-    "eight-bit terminal": "\x9b31m{}\x9b0m",
-    "JSON": '{{"answer": "{}"}}',
-    "JSON with reasons": '{{"reasoning": "None of the passages is about it.", "answer": "{}"}}',
-    "JSON in a fence": '```json\n{{"answer": "{}"}}\n```',
-    "coloured JSON": '\x1b[32m{{"answer": "{}"}}\x1b[0m',
-    "reasoning": "<think>Let me see.</think>\n{}",
-}
-
-
-@pytest.mark.parametrize("wrapping", WRAPPED.values(), ids=WRAPPED)
+@pytest.mark.parametrize(
+    "wrapping",
+    [
+        "{}",
+        "\x1b[31m{}\x1b[0m",
+        "\x9b31m{}\x9b0m",  # of an eight-bit terminal
+        '{{"reasoning": "None of the passages is about it.", "answer": "{}"}}',
+        '```json\n{{"answer": "{}"}}\n```',
+        '\x1b[32m{{"answer": "{}"}}\x1b[0m',
+        "<think>Let me see.</think>\n{}",
+    ],
+)
 @pytest.mark.parametrize(
     ("said", "abstains"), [("I don't know", True), ("The passages do not say.", True), ("It was built in 1880.", False)]
 )
@@ -206,37 +160,15 @@ def test_all_benchmarks_read_an_answer_alike_in_every_wrapping(said: str, abstai
     assert estimation.process_results(docs["wild"], [tagged])["abstention_rate"] == abstains
 
 
-def test_half_a_character_in_an_answer_costs_no_sample(
-    harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_half_a_character_in_an_answer_costs_no_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Through the harness's own writer, which lost the samples from there on, and ended with 0."""
-    from lm_eval.loggers import EvaluationTracker
-
     task, docs = "nomiracl_de", load_nomiracl("de", mirror=MINIATURE)["evaluation"]
     rows = [{"id": doc["query_id"], "response": f"half \ud800 {number}"} for number, doc in enumerate(docs)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     with caplog.at_level(logging.WARNING):
-        results = harness(
-            [task], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": MINIATURE}, evaluation_tracker=tracker
-        )
-        logged = results.pop("samples")
-        tracker.save_results_aggregated(results=results, samples=logged)
-        tracker.save_results_samples(task_name=task, samples=logged[task])
+        in_this_process([task], "replay", f"path={tmp_path / 'a.jsonl'}", tmp_path / "out")
     assert f"{task}: {len(rows)} answers held halves of surrogate pairs" in caplog.text
     assert results_of(tmp_path / "out")["n-samples"][task]["effective"] == len(rows)
-    (written,) = (tmp_path / "out").rglob("samples_*.jsonl")
-    samples = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
+    samples = lines(next((tmp_path / "out").rglob("samples_*.jsonl")))
     assert len({sample["doc_id"] for sample in samples}) == len(rows)
     assert all("half \ufffd " in sample["resps"][0][0] for sample in samples)
-
-
-def test_the_task_mends_what_any_other_model_says(caplog: pytest.LogCaptureFixture) -> None:
-    tasks = ["nomiracl_de", "clapnq_rag", "mfava_de", "mfava_detection_de_gold", "mushroom_de"]
-    for name, task in loaded_tasks(tasks, mirror=MINIATURE).items():
-        task.build_all_requests(limit=2, rank=0, world_size=1)
-        for request in task.instances:
-            request.resps.append("half \udfff")
-        task.apply_filters()
-        assert [request.resps for request in task.instances] == [["half \ufffd"]] * 2
-        assert f"{name}: 2 answers held halves of surrogate pairs" in caplog.text

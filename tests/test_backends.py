@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import figures_of, results_of, run
 from tests.miniature import MINIATURE
 
-TASKS = "nomiracl_de,clapnq_rag,mfava_de"
+TASKS, JUDGES = "nomiracl_de,clapnq_rag,mfava_de", ("clapnq_judge", "clapnq_judge_pairs")
 
 
 def check(folder: Path, questions: dict[str, int]) -> None:
@@ -62,42 +62,21 @@ def test_vllm(llama: Path, minilm: str, tmp_path: Path) -> None:
     """The README's first command on vLLM itself, full RAG by BM25 and by MiniLM; then vLLM as the judge of its answers."""
     arguments = f"pretrained={llama},dtype=bfloat16,max_model_len=8192,enforce_eager=True"
     lm_eval = [sys.executable, "-m", "lm_eval", "--model", "vllm", "--model_args", arguments, "--log_samples"]
-    run(
-        [
-            *(
-                *lm_eval,
-                "--tasks",
-                f"{TASKS},clapnq_rag_minilm",
-                "--metadata",
-                f"mirror={MINIATURE}",
-                f"minilm={minilm}",
-            ),
-            *("--gen_kwargs", "max_gen_toks=32", "--output_path", str(tmp_path / "out")),  # random weights never end
-        ],
-        tmp_path,
-    )
+    metadata = ["--metadata", f"mirror={MINIATURE}", f"minilm={minilm}"]
+    short = ["--gen_kwargs", "max_gen_toks=32", "--output_path", str(tmp_path / "out")]  # random weights never end
+    run([*lm_eval, "--tasks", f"{TASKS},clapnq_rag_minilm", *metadata, *short], tmp_path)
     check(tmp_path / "out", {"nomiracl_de": 8, "clapnq_rag": 32, "clapnq_rag_minilm": 32, "mfava_de": 9})
     results = results_of(tmp_path / "out")
     dense = results["results"]["clapnq_rag_minilm"]
-    assert dense["ndcg@10,answer"] == pytest.approx(1.0)
-    assert dense["gold_retrieved,answer"] == 1
+    assert (dense["ndcg@10,answer"], dense["gold_retrieved,answer"]) == (pytest.approx(1.0), 1)
     retrieval = results["configs"]["clapnq_rag_minilm"]["metadata"]["provenance"]["retrieval"]
     assert retrieval["model"] == "sentence-transformers/all-MiniLM-L6-v2"
 
     (samples,) = (tmp_path / "out").rglob("samples_clapnq_rag_minilm_2*.jsonl")
-    run(
-        [
-            *(*lm_eval, "--tasks", "clapnq_judge,clapnq_judge_pairs", "--apply_chat_template"),
-            *("--metadata", f"samples={samples}", "judge_reference=true", "--gen_kwargs", "max_gen_toks=16"),
-            *("--output_path", str(tmp_path / "judged")),
-        ],
-        tmp_path,
-    )
+    metadata = ["--metadata", f"samples={samples}", "judge_reference=true"]
+    short = ["--gen_kwargs", "max_gen_toks=16", "--output_path", str(tmp_path / "judged")]
+    run([*lm_eval, "--tasks", ",".join(JUDGES), "--apply_chat_template", *metadata, *short], tmp_path)
     judged = results_of(tmp_path / "judged")
-    assert {task: n["effective"] for task, n in judged["n-samples"].items()} == {
-        "clapnq_judge": 36,
-        "clapnq_judge_pairs": 36,
-    }
-    assert (
-        judged["results"]["clapnq_judge"]["unread_rate,rating"] > 0.5
-    )  # random weights talk nonsense, and it is counted
+    assert {task: n["effective"] for task, n in judged["n-samples"].items()} == dict.fromkeys(JUDGES, 36)
+    # random weights talk nonsense, and it is counted
+    assert judged["results"]["clapnq_judge"]["unread_rate,rating"] > 0.5

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,9 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
 from tests.development import generated
 from tests.logged_runs import in_this_process
-
-Harness = Callable[..., dict[str, Any]]
-
 
 WRITTEN = {
     "clapnq": 2 + 7 * 3 + 1,
@@ -95,27 +92,13 @@ def test_the_questions_of_a_lite_task_are_of_the_whole_one(language: str, hub: s
         assert first_by_hash(of_subset[::-1], 50) == chosen[::-1]
 
 
-def test_names_of_languages_come_from_all_tables() -> None:
-    names = {english: code for code, english in catalogue.languages().items()}
-    assert {"Swahili": "sw", "Basque": "eu", "Swedish": "sv", "English": "en"}.items() <= names.items()
-
-
-@pytest.mark.parametrize(
-    ("task", "expected"),
-    [
-        ("mushroom_de", True),
-        ("mfava_detection_de_gold", True),
-        ("mfava_de", False),
-        ("memerag_de", True),
-        ("memerag_judge_de", False),
-        ("clapnq_rag", False),
-    ],
-)
-def test_tasks_that_measure_detectors(task: str, expected: bool) -> None:
+def test_tasks_that_measure_detectors() -> None:
     """A page about nothing else asks for detectors; results files say it, too."""
-    table = catalogue.tables()[task.partition("_")[0]]
-    for of in (table, Benchmark.from_json(json.loads(json.dumps(table.as_json())))):
-        assert of.measures_detectors(task) == expected
+    measuring = {"mushroom_de", "mfava_detection_de_gold", "memerag_de"}
+    for task in (*measuring, "mfava_de", "memerag_judge_de", "clapnq_rag"):
+        table = catalogue.tables()[task.partition("_")[0]]
+        for of in (table, Benchmark.from_json(json.loads(json.dumps(table.as_json())))):
+            assert of.measures_detectors(task) == (task in measuring)
 
 
 def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as_it_goes() -> None:
@@ -147,24 +130,14 @@ LOADER = TaskLoader(loaded, lambda options: [("a/b", options["language"])], of_t
 @pytest.mark.parametrize(
     ("given", "options"),
     [
-        ({"language": "de"}, {"language": "de"}),
         ({"task_language": "de", "language": "a model's own"}, {"language": "de"}),  # the task's YAML wins
         ({"task_language": None, "language": "de"}, {"language": "de"}),
-        ({"task_language": "de", "split": "dev"}, {"language": "de", "split": "dev"}),
-        (
-            {"task_language": "de", "task_type": "x", "pretrained": "m"},
-            {"task_type": "x", "pretrained": "m"},
-        ),  # a model's
+        ({"task_language": "de", "split": "dev", "pretrained": "m"}, {"split": "dev", "pretrained": "m"}),  # a model's
     ],
 )
 def test_what_a_task_says_wins_and_what_is_not_ours_passes(given: dict[str, Any], options: dict[str, Any]) -> None:
     assert LOADER(**given) == {"language": "de", "split": "test", **options}
     assert LOADER.files(given) == [("a/b", "de")]
-
-
-def test_a_loader_knows_its_options_and_names_itself_without_its_place() -> None:
-    assert LOADER.user_options == ("split", "width")
-    assert repr(LOADER) == "tests.test_benchmarks.loaded"
 
 
 @pytest.fixture(scope="module")
@@ -183,14 +156,9 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its public files."""
     folder = tmp_path_factory.mktemp("mirror")
     rows = [
-        {
-            "question": "What is the capital of Norway?",
-            "reference": "The capital of Norway is Oslo.",
-            "capital": "Oslo",
-        },
-        {"question": "What is the capital of France?", "reference": "France is large. Lyon, too.", "capital": "Paris"},
+        {"id": "0", "question": "Capital of Norway?", "reference": "The capital of Norway is Oslo.", "capital": "Oslo"},
+        {"id": "1", "question": "Capital of France?", "reference": "France is large. Lyon, too.", "capital": "Paris"},
     ]
-    rows = [{"id": str(number), **row} for number, row in enumerate(rows)]
     for language in ("de", "no"):
         place = folder / "atlas" / "capitals" / language
         place.mkdir(parents=True)
@@ -214,11 +182,10 @@ def test_a_new_benchmark_has_metrics_a_group_and_figures(evaluated: dict[str, An
     for task in ("capitals_de", "capitals_no"):
         result = evaluated["results"][task]
         assert (result["correct,answer"], result["words,answer"]) == (0.5, 6.0)
-        figures = figures_of(evaluated, task)
-        correct = figures["correct"]
+        correct, words = (figures_of(evaluated, task)[name] for name in ("correct", "words"))
         assert correct["low"] < 0.5 < correct["high"]
         assert (correct["n"], correct["denominator"]) == (2, "all questions")
-        assert (figures["words"]["n"], figures["words"]["denominator"]) == (1, "questions with a correct answer")
+        assert (words["n"], words["denominator"]) == (1, "questions with a correct answer")
     assert evaluated["groups"]["capitals"]["correct,answer"] == 0.5
 
 
@@ -233,7 +200,9 @@ def test_a_new_benchmark_says_where_its_numbers_come_from(evaluated: dict[str, A
     assert evaluated["configs"]["capitals_no"]["custom_dataset"] == "dataset.load"
 
 
-def test_a_new_benchmark_has_options_and_says_what_is_misspelt(harness: Harness, capitals: Path, mirror: Path) -> None:
+def test_a_new_benchmark_has_options_and_says_what_is_misspelt_or_missing(
+    harness: Harness, capitals: Path, mirror: Path, tmp_path: Path
+) -> None:
     run = {"include_path": [str(capitals)]}
     task, model = ["capitals_no"], ("grounded-baseline", "strategy=lexical")
     got = harness(task, *model, metadata={"mirror": str(mirror), "split": "dev"}, **run)
@@ -244,36 +213,23 @@ def test_a_new_benchmark_has_options_and_says_what_is_misspelt(harness: Harness,
         harness(task, *model, metadata={"mirror": str(mirror), "splitt": "dev"}, **run)
     with pytest.raises(UsageError, match="capitals_no: unknown split 'train'; known are dev, test"):
         harness(task, *model, metadata={"mirror": str(mirror), "split": "train"}, **run)
-
-
-def test_missing_files_of_a_new_benchmark_are_said_with_the_command(
-    harness: Harness, capitals: Path, tmp_path: Path
-) -> None:
     with pytest.raises(MissingSource, match=r"no/test\.jsonl of hub repository atlas/capitals .* is not in the mirror"):
-        harness(["capitals_no"], "grounded-baseline", metadata={"mirror": str(tmp_path)}, include_path=[str(capitals)])
+        harness(task, *model, metadata={"mirror": str(tmp_path)}, **run)
 
 
 @pytest.fixture(scope="module")
-def two_runs(harness: Harness, capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_runs(capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of two models that answered Capitals: one right on one of two questions, one on none."""
-    from lm_eval.loggers import EvaluationTracker
-
     folder = tmp_path_factory.mktemp("runs")
     for strategy in ("lexical", "abstain"):
-        tracker = EvaluationTracker(output_path=str(folder / strategy))
-        got = harness(
+        in_this_process(
             ["capitals"],
             "grounded-baseline",
             f"strategy={strategy}",
+            folder / strategy,
             metadata={"mirror": str(mirror)},
             include_path=[str(capitals)],
-            log_samples=True,
-            evaluation_tracker=tracker,
         )
-        samples = got.pop("samples")
-        tracker.save_results_aggregated(got, samples)
-        for task, rows in samples.items():
-            tracker.save_results_samples(task, rows)
     return folder
 
 

@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import os
-import re
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,12 +38,9 @@ def numbers(results: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(place: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, each in value.items():
+        if isinstance(value, (dict, list)):
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
                 walk(f"{place}/{key}", each)
-        elif isinstance(value, list):
-            for number, each in enumerate(value):
-                walk(f"{place}/{number}", each)
         else:
             found[place] = value
 
@@ -73,9 +69,8 @@ def test_the_sample_has_the_same_numbers_on_every_version() -> None:
 def test_answers_alone_are_logged_with_their_filters_and_without_a_detector() -> None:
     results = evaluate(["nomiracl_de", "mfava_de"], "grounded-baseline", "", predict_only=True, limit=2, **SAMPLE)
     rows = results["samples"]
-    assert [(row["filter"], row["bypass"]) for row in rows["nomiracl_de"]] == [("strict", None)] * 2 + [
-        ("robust", None)
-    ] * 2
+    logged = [(row["filter"], row["bypass"]) for row in rows["nomiracl_de"]]
+    assert logged == [("strict", None)] * 2 + [("robust", None)] * 2
     assert {row["filter"] for row in rows["mfava_de"]} == {"answer"}
     assert all(isinstance(row["filtered_resps"][0], str) for row in rows["mfava_de"])
     assert results["results"]["mfava_de"]["bypass_stderr,answer"] == "N/A"
@@ -111,9 +106,8 @@ def test_chosen_documents_have_their_numbers() -> None:
 def test_the_harness_lists_and_validates_our_tasks(tmp_path: Path) -> None:
     listed = run([command("lm_eval"), "ls", "tasks"], tmp_path).stdout
     assert "nomiracl_de" in listed
-    assert (
-        "Traceback" not in run([command("lm_eval"), "validate", "--tasks", "nomiracl_de,memerag_de"], tmp_path).stderr
-    )
+    validated = run([command("lm_eval"), "validate", "--tasks", "nomiracl_de,memerag_de"], tmp_path)
+    assert "Traceback" not in validated.stderr
 
 
 @pytest.mark.slow("starts a Python of its own twice, without what the other commands share")
@@ -138,51 +132,37 @@ def test_every_part_that_is_taken_by_name_is_there() -> None:
         _ = host.no_part
 
 
-def test_the_versions_are_those_of_the_project() -> None:
+def test_a_version_that_was_never_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     assert '"lm-eval>=0.4.13,<0.6"' in project
     assert f'"lm-eval=={host.TRIED[-1]}"' in (ROOT / "noxfile.py").read_text("utf-8")
-
-
-def test_a_version_that_was_never_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "installed", lambda: "0.5.0.dev1")
     assert host.untried() == ""
     monkeypatch.setattr(host, "installed", lambda: "0.5.1")
     assert host.untried() == ("lm-eval 0.5.1 was never tried with lm-eval-grounded; the newest that was is 0.5.0.dev1")
 
 
-def module_with(name: str, **content: Any) -> ModuleType:
-    module = ModuleType(name)
-    vars(module).update(content)
-    return module
-
-
-class Manager:
-    """Without ``include_path``."""
+class Lacking:
+    """A ``TaskManager`` without ``include_path``, a ``Group`` without ``get_all_tasks``."""
 
     def __init__(self, folders: Any = None) -> None:
         pass
-
-
-class Group:
-    """Without ``get_all_tasks``."""
 
     def aggregate(self) -> None:
         pass
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("name", "content"),
     [
-        module_with("lm_eval.api.group"),
-        module_with("lm_eval.api.group", Group=Group),
-        module_with("lm_eval.tasks.manager", TaskManager=Manager),
-        module_with("lm_eval.loggers.evaluation_tracker", GeneralConfigTracker=object),
+        ("lm_eval.api.group", {}),
+        ("lm_eval.api.group", {"Group": Lacking}),
+        ("lm_eval.tasks.manager", {"TaskManager": Lacking}),
+        ("lm_eval.loggers.evaluation_tracker", {"GeneralConfigTracker": object}),
     ],
-    ids=lambda module: f"{module.__name__} {' '.join(name for name in vars(module) if name[0].isupper())}",
 )
 def test_a_harness_that_lacks_something_is_one_line(
-    changed: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str, content: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both versions, and the command; tasks that are not ours go on."""
     from lm_eval_tasks.harness.task import GroundedTask
@@ -192,34 +172,33 @@ def test_a_harness_that_lacks_something_is_one_line(
         r"lm-eval-grounded [\d.]+ cannot run on lm-eval 0\.6\.0, which lacks (.+); it was tried with 0\.4\.13 and "
         r"0\.5\.0\.dev1: pip install lm-eval==0\.4\.13"
     )
-    with pytest.raises(UsageError) as error:
-        host.part("lm_eval.api.registry", "NoSuchThing")
-    assert re.fullmatch(line, str(error.value))
-
-    class Kind:
-        there = None
-
-    host.require(Kind, ["there"])
-    with pytest.raises(UsageError, match=r"which lacks \S+\.Kind\.gone; it was tried"):
-        host.require(Kind, ["there", "gone"])
-    with pytest.raises(UsageError, match=r"which lacks what tests\.\S+ needs \(cannot import|\(No module"):
-        host.part("tests.no_such_module", "HostTask")
+    module = ModuleType(name)
+    vars(module).update(content)
     try:
         with caplog.at_level(logging.WARNING):
-            autoload._extend(changed)
+            autoload._extend(module)
         assert len(unfit) == 1
-        assert changed.__name__ in caplog.text
+        assert name in caplog.text
         assert "Traceback" not in caplog.text
         with pytest.raises(UsageError, match=line):
             GroundedTask({"task": "nomiracl_de"})
-        for unknown in (
-            ValueError("Tasks not found: nomiracl_de"),
-            KeyError("Spec 'nomiracl_de' is not a registered task"),
-        ):
-            assert short_errors.as_ours(unknown) is unfit[0]
+        for kind, said in ((ValueError, "Tasks not found: {}"), (KeyError, "Spec '{}' is not a registered task")):
+            assert short_errors.as_ours(kind(said.format("nomiracl_de"))) is unfit[0]
         assert short_errors.as_ours(other := ValueError("of another task")) is other
     finally:
         unfit.clear()
+
+
+def test_a_part_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "installed", lambda: "0.6.0")
+    host.require(Lacking, ["aggregate"])
+    for ask, lacks in (
+        (lambda: host.part("lm_eval.api.registry", "NoSuchThing"), r"\S+NoSuchThing"),
+        (lambda: host.require(Lacking, ["aggregate", "gone"]), r"\S+\.Lacking\.gone"),
+        (lambda: host.part("tests.no_such_module", "HostTask"), r"what tests\.\S+ needs \(No module.*\)"),
+    ):
+        with pytest.raises(UsageError, match=rf"cannot run on lm-eval 0\.6\.0, which lacks {lacks}; it was tried with"):
+            ask()
 
 
 GROUPS = {

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from custom_metrics import filters
 from custom_metrics.broken_run import Answered, Labels, Signs, is_repetitive, signs_of, warning
 from custom_metrics.reading.no_answer import is_refusal
 from custom_metrics.relevance import NO_ANSWER, nomiracl_label, robust_label
-from lm_eval_tasks.harness import task as harness_task
 from lm_eval_tasks.nomiracl.dataset import load
-from tests.conftest import loaded_tasks
+from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 QUESTION = "Welche Stadt ist die Hauptstadt Deutschlands?"
 TEMPLATE = "a missing --apply_chat_template, or a model that is not tuned to follow instructions"
@@ -48,16 +41,11 @@ LATE = "Berlin ist groß. " + "Und dann ging er in die Stadt. " * 9
         (["null", "429 Too Many Requests", *GOOD], True, Signs(5, Counter(failure=2), 2, 5, True)),
         (["<think>Hm", "", "the the the the"], True, Signs(3, Counter(unfinished=1, empty=1, loop=1), 3, 3, True)),
         (["Berlin", "Bonn", "Köln", *GOOD], True, Signs(6, Counter(), 0, 6, True, 3)),  # in their own words
-        (["Ich weiß es nicht."] * 12, True, Signs(12, Counter(), 0, 1, True, 12)),
-        (
-            [f"{NO_ANSWER}. " * 4, "我不知道这个问题的答案"],
-            True,
-            Signs(2, Counter(loop=1), 0, 2, True, 1),
-        ),  # can be read
-        (["Yes, answer is present", LATE_LOOP], True, Signs(2, Counter(), 0, 2, True, 1)),  # behind an answer
+        # a loop that can be read, and one behind an answer
+        ([f"{NO_ANSWER}. " * 4, "我不知道这个问题的答案"], True, Signs(2, Counter(loop=1), 0, 2, True, 1)),
+        (["Yes, answer is present", LATE_LOOP], True, Signs(2, Counter(), 0, 2, True, 1)),
         (["Berlin", "", None, "<think>hm"], False, Signs(4, Counter(empty=2, unfinished=1), 3, 3)),
         (["Berlin", LOOP, "Berlin", LATE_LOOP, LATE], False, Signs(5, Counter(loop=3), 3, 4)),
-        (["Berlin ist die Hauptstadt.", "Das weiß ich nicht."], False, Signs(2, Counter(), 0, 2)),
     ],
 )
 def test_answers_are_counted_by_what_is_wrong_with_them(responses: list[Any], labelled: bool, signs: Signs) -> None:
@@ -99,16 +87,14 @@ def test_a_loop_is_read_by_the_words_of_its_language() -> None:
             "t: this run looks broken: 3 of 20 answers are empty or loop (1 in an unfinished thought, "
             f"1 empty, 1 in a loop). Usual reasons: {REASONING}; {ROOM}; {TEMPLATE}.",
         ),
-        (Signs(20, Counter(empty=1, loop=1), 2, 18), None),
         (Signs(9, Counter(), 0, 9, True, 3), None),  # a third is not more than a third
         (
             Signs(9, Counter(), 0, 9, True, 4),
             "t: strict and robust differ on 4 of 9 answers: they are not in the prompt's own words. "
             f"Usual reasons: {TEMPLATE}.",
         ),
-        (Signs(9, Counter(), 0, 1, True, 0), None),
+        (Signs(9, Counter(), 0, 1, True, 0, refusal=1, salad=1), None),
         (Signs(10, Counter(), 0, 1, True, 0), "t: all 10 answers are equal."),
-        (Signs(10, Counter(), 0, 9, refusal=2, salad=2), None),
         (
             Signs(10, Counter(), 0, 9, refusal=3, salad=3),
             "t: 3 of 10 answers are refusals by policy, not statements about the passages; 3 of 10 answers are of words "
@@ -140,17 +126,14 @@ def test_broken_answers_do_not_look_good(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    docs = load("de", mirror=hub)["evaluation"]
-    path = tmp_path / "answers.jsonl"
+    docs, path = load("de", mirror=hub)["evaluation"], tmp_path / "answers.jsonl"
     lines = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": answer} for doc in docs]
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     with caplog.at_level(logging.WARNING):
         found = harness(["nomiracl_de"], "replay", f"path={path}", metadata={"mirror": hub}, bootstrap_iters=0)
     results = found["results"]["nomiracl_de"]
     assert results["invalid_rate,robust"] == invalid
-    for metric, rate in (("hallucination_rate", hallucination), ("error_rate", error)):
-        value = results.get(f"{metric},robust")
-        assert value == rate or (rate is None and (value is None or math.isnan(value)))
+    assert (results.get("hallucination_rate,robust"), results.get("error_rate,robust")) == (hallucination, error)
     (warned,) = (message for message in caplog.messages if "answers are equal" in message)  # not one a filter
     assert f"all {len(docs)} answers are equal" in warned
     assert ("this run looks broken" in warned) is (invalid == 1.0)
@@ -173,42 +156,16 @@ def test_clapnq_and_mfava_are_looked_at_and_detection_is_not(caplog: pytest.LogC
             assert warned[0].startswith(f"{name}: this run looks broken: {number} of {number} answers are ")
 
 
-def test_answers_are_not_labelled_again(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The filters' labels are those that are counted."""
-    read: list[Any] = []
-    monkeypatch.setattr(filters, "robust_label", lambda response, *_: read.append(response) or "Invalid")
-    monkeypatch.setattr(harness_task, "signs_of", lambda answers: counted.extend(answers) or signs_of(answers))
-    counted: list[Answered] = []
-    harness(["nomiracl_de"], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE}, limit=4)
-    assert len(read) == 4
-    assert [answer.labels for answer in counted] == [Labels("I don't know", "Invalid")] * 4
-
-
-@pytest.mark.parametrize("parser", ["strict", "robust"])
-def test_a_task_with_one_parser_is_looked_at_with_both(parser: str, caplog: pytest.LogCaptureFixture) -> None:
-    listed = {"name": "one", "filter": [{"function": "nomiracl_label", "parser": parser}, {"function": "take_first"}]}
-    label = {"strict": "Invalid", "robust": "Yes, answer is present"}[parser]
-    requests = [
-        SimpleNamespace(doc={"query": QUESTION, "language": "de"}, resps=[city, city], filtered_resps={"one": label})
-        for city in ("Berlin", "Bonn", "Köln")
-    ]
-    run = {"_instances": requests, "run_settings": {}, "is_generated": False, "filter_steps": lambda: [listed]}
-    harness_task.GroundedTask._warn_of_replies(SimpleNamespace(config=SimpleNamespace(task="t"), **run))
-    assert "t: strict and robust differ on 6 of 6 answers" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("text", "language", "loops"),
     [
         ("", "de", False),
-        ("Ja. Ja. Ja.", "de", False),
         ("Der Rhein fließt durch Köln und mündet in die Nordsee.", "de", False),
         ("und so weiter " * 4, "de", True),
         ("sehr " * 12, "de", True),
         ("sehr " * 11, "de", False),
         ("Er ging nach Hause und schlief. " * 3, "de", True),
         ("Er ging nach Hause und schlief. " * 2, "de", False),
-        ("Er ging nach Hause und schlief. Dann kam sie. " * 3, "de", True),
         ("Anfang. " + "eins zwei drei vier fünf sechs " * 4, "de", True),
         ("1. Berlin\n2. Köln\n3. Hamburg\n4. Bremen\n5. Mainz\n6. Trier", "de", False),
         ((" ".join(map(str, range(64))) + " ") * 4, "de", True),
@@ -223,17 +180,11 @@ def test_is_repetitive(text: str, language: str, loops: bool) -> None:
     assert is_repetitive(text, language) is loops
 
 
-def test_a_loop_of_a_hundred_thousand_words_is_seen() -> None:
-    assert is_repetitive("a b c " * 33_000, "de")
-    assert not is_repetitive(" ".join(map(str, range(100_000))), "de")
-
-
 @pytest.mark.parametrize(
     ("text", "refuses"),
     [
         ("I'm sorry, but I cannot assist with that request.", True),
         ("I\u2019m sorry, I can\u2019t help with that.", True),
-        ("I won't be able to help with this request.", True),
         ("Dabei kann ich Ihnen leider nicht helfen.", True),
         ("Lo siento, pero no puedo ayudar con esa solicitud.", True),
         ("抱歉，我无法协助处理该请求。", True),

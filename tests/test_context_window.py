@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,18 +21,17 @@ from lm_eval_tasks.harness.context_window import (
     window_of,
 )
 from tests.chat_endpoint import Completions
-from tests.conftest import command, results_of, run
+from tests.conftest import Harness, command, results_of, run
 from tests.miniature import MINIATURE
 from tests.tiny_models import needed
 
 SAMPLE = {"mirror": MINIATURE}
 ALLOWED = {**SAMPLE, "cut_prompts": "allow"}
-Harness = Callable[..., dict[str, Any]]
 
 # -------------------------------------------------------------------------------------------- what a backend keeps of it
 
 OF_API = ("max_gen_toks",)
-ALL = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+SIZE = {"max_length": 2048, "max_gen_toks": 256}
 API: dict[str, Any] = {"tokenized_requests": True, "max_length": 2047, "_max_gen_toks": 256}
 TOKENIZER = SimpleNamespace(model_max_length=512)
 
@@ -54,39 +52,30 @@ def made(kinds: str, **attributes: Any) -> Any:
         ("LocalCompletionsAPI TemplateAPI TemplateLM", API, Window(2047, 256, OF_API, spare=1)),
         ("LocalCompletionsAPI TemplateAPI TemplateLM", {**API, "tokenized_requests": False}, None),
         ("LocalChatCompletion LocalCompletionsAPI TemplateAPI TemplateLM", API, None),
-        ("HFLM TemplateLM", {"max_length": 4096, "max_gen_toks": 256}, Window(4096, 256)),
-        ("MambaLMWrapper HFLM TemplateLM", {"max_length": 2048, "max_gen_toks": 256}, Window(2048, 256)),
-        ("HFLM TemplateLM", {"max_length": 512, "max_gen_toks": 256, "backend": "seq2seq"}, Window(512, 256, ())),
+        ("HFLM TemplateLM", {**SIZE, "max_length": 4096}, Window(4096, 256)),
+        ("MambaLMWrapper HFLM TemplateLM", SIZE, Window(2048, 256)),
+        ("HFLM TemplateLM", {**SIZE, "backend": "seq2seq"}, Window(2048, 256, ())),
         (
             "HFLM TemplateLM",
-            {"max_length": 4096, "max_gen_toks": 256, "truncation": True, "tokenizer": TOKENIZER},
-            Window(4096, 256, longest_prompt=512, side="end"),
+            {**SIZE, "truncation": True, "tokenizer": TOKENIZER},
+            Window(2048, 256, longest_prompt=512, side="end"),
         ),
-        ("HFLM TemplateLM", {"max_length": 10**30, "max_gen_toks": 256}, None),
+        ("HFLM TemplateLM", {**SIZE, "max_length": 10**30}, None),
         (
             "VLLM TemplateLM",
-            {"max_length": 8192, "max_gen_toks": 256, "truncation_side": "middle"},
-            Window(8192, 256, argument="max_model_len", side="middle"),
+            {**SIZE, "truncation_side": "middle"},
+            Window(2048, 256, argument="max_model_len", side="middle"),
         ),
-        (
-            "SGLangLM TemplateLM",
-            {"max_length": 8192, "max_gen_toks": 128},
-            Window(8192, 128, OF_API, argument="max_model_len"),
-        ),
+        ("SGLangLM TemplateLM", SIZE, Window(2048, 256, OF_API, argument="max_model_len")),
         (
             "TRTLLM TemplateLM",
-            {"max_length": 1024, "max_input_len": 1024, "max_output_len": 512, "max_gen_toks": 256},
+            {**SIZE, "max_input_len": 1024, "max_output_len": 512},
             Window(1536, 256, argument="max_input_len"),
         ),
-        ("NeMoLM LM", {"max_length": 4096, "max_gen_toks": 256}, Window(4096, 256, OF_API)),
-        (
-            "MegatronLMEval LM",
-            {"max_length": 4096, "max_gen_toks": 256},
-            Window(4096, 256, OF_API, argument="seq_length"),
-        ),
-        ("ONNXRuntimeLM _ONNXLMBase TemplateLM", {"max_length": 2048, "max_gen_toks": 256}, None),
-        ("AnthropicLM LM", {"max_length": 2048, "max_gen_toks": 256}, None),
-        ("GGUFLM LM", {"max_length": 2048}, None),
+        ("NeMoLM LM", SIZE, Window(2048, 256, OF_API)),
+        ("MegatronLMEval LM", SIZE, Window(2048, 256, OF_API, argument="seq_length")),
+        ("ONNXRuntimeLM _ONNXLMBase TemplateLM", SIZE, None),
+        ("AnthropicLM LM", SIZE, None),
         ("GroundedBaseline DocumentAnswerer LM", {}, None),
     ],
 )
@@ -120,7 +109,6 @@ def test_the_harness_has_classes_of_these_names(name: str, names: set[str]) -> N
 @pytest.mark.parametrize(
     ("window", "options", "room"),
     [
-        (Window(2047, 256, OF_API), {}, 1791),
         (Window(2047, 256, OF_API), {"max_gen_toks": 200, "max_tokens": 9}, 1847),
         (Window(2047, 256, OF_API), {"max_tokens": 9}, 1791),  # the payload's alone
         (Window(2047, 256, OF_API), {"max_gen_toks": 8192}, -6145),  # upstream 3497
@@ -212,19 +200,7 @@ def api(model: Path, **more: Any) -> str:
             f"1 of 8 prompts would lose their beginning: the longest has {LONGEST} tokens, an answer up to 200 "
             f"(max_gen_toks), and the model takes {LONGEST + 199} in all. Set --model_args max_length={LONGEST + 201},",
         ),
-        (
-            "local-completions",
-            {},
-            {"max_gen_toks": 8192},
-            f"nothing of 8 of 8 prompts would be left: the longest has {LONGEST} tokens, an answer up to 8192",
-        ),
-        (
-            "hf",
-            {"max_length": LONGEST + 199},
-            {},
-            f"1 of 8 prompts would lose their beginning: the longest has {LONGEST}",
-        ),
-        ("hf", {}, {"max_gen_toks": 16384}, "nothing of 8 of 8 prompts would be left"),
+        ("hf", {"max_length": LONGEST + 199}, {}, "1 of 8 prompts would lose their beginning: the longest has"),
     ],
 )
 def test_a_run_whose_prompts_would_be_cut_ends_before_its_first_request(
@@ -240,14 +216,9 @@ def test_a_run_whose_prompts_would_be_cut_ends_before_its_first_request(
 
     needed("tenacity", "aiohttp")
     asked: list[Any] = []
-    monkeypatch.setattr(
-        get_model(kind), "generate_until", lambda self, them, **_: [asked.append(each) or "" for each in them]
-    )
-    given = (
-        api(llama, **arguments)
-        if kind != "hf"
-        else f"pretrained={llama},device=cpu" + "".join(f",{key}={value}" for key, value in arguments.items())
-    )
+    answer = lambda self, requests, **_: [asked.append(each) or "" for each in requests]  # noqa: E731
+    monkeypatch.setattr(get_model(kind), "generate_until", answer)
+    given = api(llama, **arguments) if kind != "hf" else f"pretrained={llama},device=cpu,max_length={LONGEST + 199}"
     run_it = lambda: harness(["nomiracl_de"], kind, given, metadata=SAMPLE, gen_kwargs=options or None)  # noqa: E731
     if said is None:
         assert "prompts_cut" not in run_it()["configs"]["nomiracl_de"]["metadata"]
@@ -301,11 +272,9 @@ def test_the_option_has_one_value(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "window"),
     [
-        ("local-completions", {}, Window(2047, 256, OF_API, spare=1)),
         ("local-completions", {"max_length": 9000, "max_gen_toks": 99}, Window(8999, 99, OF_API, spare=1)),
         ("local-completions", {"tokenizer_backend": "None"}, None),
         ("local-completions", {"tokenized_requests": False}, None),
-        ("local-chat-completions", {}, None),
         ("local-chat-completions", {"max_length": 10}, None),
         ("grounded-baseline", {}, None),
     ],
@@ -320,7 +289,6 @@ def test_the_window_that_a_model_will_have(kind: str, given: dict[str, Any], win
     ("given", "settings", "tokenizer", "size"),
     [
         ({}, None, None, None),
-        ({}, {"max_position_embeddings": 300}, None, 300),
         ({}, {"n_positions": 200, "max_position_embeddings": 300}, None, 200),
         ({}, {"max_position_embeddings": 9, "text_config": SimpleNamespace(max_position_embeddings=300)}, None, 300),
         ({}, {}, TOKENIZER, 512),

@@ -13,7 +13,6 @@ from custom_metrics.reading.spans import Span
 from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts, count_words
-from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.statistics.intervals import resampled_sums, spread
 
 COUNTS = [[6, 2, 4, 8], [0, 0, 0, 50], [1, 0, 9, 0], [3, 5, 1, 20], [2, 2, 2, 2]]
@@ -32,15 +31,10 @@ def test_a_metric_is_of_the_sums_and_its_bounds_of_resampled_sums(metric: str) -
         informing = ~np.isnan(RATES[metric](np.array(many)))  # 300 documents and more
     expected = (value, *spread(RATES[metric](resampled_sums(np.array(many)[informing]))), 750)
     assert kind.figure_of(many) == pytest.approx(expected, rel=1e-12)
-    found = kind.figure_of(COUNTS)
-    assert type(found.value) is float
     ten = kind.figure_of(COUNTS * 2)
     assert 0 <= ten.low < expected[1] < value < expected[2] < ten.high <= 1
     assert kind.figure_of([*COUNTS * 2, *[[0, 0, 0, 9]] * 20])[:4] == pytest.approx(ten[:4])  # they say nothing of it
     assert math.isnan(kind.figure_of([*COUNTS[:4], *[[0, 0, 0, 9]] * 20]).low)
-    for others in ([tuple(counts) for counts in COUNTS], [FloatWithCounts(0.5, counts) for counts in COUNTS]):
-        assert kind.figure_of(others) == found
-    assert repr(kind) == metric
     assert kind.linear(kind.rows(COUNTS)).values.mean() == pytest.approx(value)
 
 
@@ -67,25 +61,19 @@ def test_words_are_counted_by_what_both_sides_say() -> None:
 
 
 def doc(text: str, spans: list[Span]) -> dict[str, Any]:
-    return {
-        "answer": text,
-        "language": "de",
-        "spans": [dict(zip(("start", "end", "category"), span[:3], strict=True)) for span in spans],
-    }
+    names = ("start", "end", "category")
+    return {"answer": text, "language": "de", "spans": [dict(zip(names, span[:3], strict=True)) for span in spans]}
 
 
 def test_a_document_has_the_counts_of_its_categories_and_of_all_of_them() -> None:
     tagged = "Er war <entity>1969</entity> <relation>auf</relation> <invented>dem Mars</invented>"
     got = detection.process_category_results(doc(TEXT, GOLD), [tagged])
-    assert list(got) == ["f1", "precision", "recall", "altered_rate", "lost_rate"]
-    assert (
-        got["precision"]
-        == got["recall"]
-        == got["f1"].counts
-        == [[1, 0, 0, 5], [1, 0, 1, 4], [0, 2, 0, 4], *[[0, 0, 0, 6]] * 3]
-    )
+    counts = [[1, 0, 0, 5], [1, 0, 1, 4], [0, 2, 0, 4], *[[0, 0, 0, 6]] * 3]
+    assert got["precision"] == got["recall"] == got["f1"].counts == counts
     assert got["f1"] == pytest.approx(2 * 2 / (2 * 2 + 2 + 1))
-    assert (got["altered_rate"], got["lost_rate"]) == (0.0, 0.0)
+    assert {**got, "f1": 0, "precision": 0, "recall": 0} == {
+        **dict.fromkeys(("f1", "precision", "recall", "altered_rate", "lost_rate"), 0.0)
+    }
 
 
 @pytest.mark.parametrize(
@@ -100,11 +88,9 @@ def test_a_document_in_which_neither_side_marks_a_word_is_right(tagged: str, gol
 def test_macro_scores_count_the_categories_that_people_marked() -> None:
     """Marked and never found counts as 0; found and never marked does not count."""
     counts = np.array([[[2, 1, 1, 9], [0, 3, 0, 9], [0, 0, 4, 9], [1, 0, 0, 9], [0, 0, 0, 9], [0, 0, 0, 9]]] * 3)
-    assert detection.precision(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
-    assert detection.recall(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
-    assert detection.f1(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
-    varied = np.stack([np.roll(counts[0], place, axis=0) for place in range(3)])
-    varied = np.concatenate([varied] * 100)
+    for kind in (detection.precision, detection.recall, detection.f1):
+        assert kind(counts.tolist()) == pytest.approx((2 / 3 + 0 + 1) / 3)
+    varied = np.concatenate([np.stack([np.roll(counts[0], place, axis=0) for place in range(3)])] * 100)
     resampled = resampled_sums(varied.reshape(300, 24)).reshape(-1, 6, 4)
     with np.errstate(invalid="ignore"):
         rates = np.nan_to_num(resampled[..., 0] / (resampled[..., 0] + resampled[..., 1]))
@@ -137,7 +123,7 @@ def test_rates_of_counts(counts: WordCounts, rates: tuple[float, ...]) -> None:
     assert [getattr(counts, name) for name in names] == pytest.approx(rates, nan_ok=True)
 
 
-@pytest.mark.parametrize(("positive", "others", "n"), [(1, 299, 1), (4, 30, 4), (6, 0, 6), (6, 300, 6)])
+@pytest.mark.parametrize(("positive", "others", "n"), [(1, 299, 1), (4, 30, 4), (6, 300, 6)])
 def test_a_recall_is_compared_over_the_passages_that_have_something_to_find(positive: int, others: int, n: int) -> None:
     """One passage of 300 had p = 9.8e-91; of fewer than five there is none."""
     first, second = ([[3 + k % 2, 1, 2, 40] for k in range(positive)], [[2, 1, 3 - k % 3, 40] for k in range(positive)])
@@ -150,7 +136,6 @@ def test_a_recall_is_compared_over_the_passages_that_have_something_to_find(posi
     else:
         alone = detection.recall.difference(*map(detection.recall.rows, (first, second)))
         assert found[:7] == pytest.approx(alone[:7])
-        assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
 
 
 def test_sensitivity_by_one_passage_leaves_a_balanced_accuracy_without_p() -> None:

@@ -26,24 +26,16 @@ pytestmark = [
     pytest.mark.skipif(not CONVERTER.exists(), reason="needs make test-leaderboard (Python 3.12)"),
 ]
 
-HUB = {
-    "nomiracl": ("miracl/nomiracl", "test"),
-    "clapnq_judge": ("PrimeQA/clapnq", None),  # that of the run which is judged
-    "clapnq": ("PrimeQA/clapnq", "validation"),
-    "mfava_detection": ("WueNLP/mHallucination_Detection", "test"),
-    "mfava": ("WueNLP/mHallucination_Evaluation", "test"),
-    "mushroom": ("Helsinki-NLP/mu-shroom", "test and validation"),
+FAMILIES: dict[str, tuple[str, str | None, set[str]]] = {
+    "nomiracl": ("miracl/nomiracl", "test", {"strict", "robust"}),
+    "clapnq_judge_pairs": ("PrimeQA/clapnq", None, {"preference"}),  # the split is that of the run which is judged
+    "clapnq_judge": ("PrimeQA/clapnq", None, {"rating"}),
+    "clapnq": ("PrimeQA/clapnq", "validation", {"answer"}),
+    "mfava_detection": ("WueNLP/mHallucination_Detection", "test", {"tags"}),
+    "mfava": ("WueNLP/mHallucination_Evaluation", "test", {"answer"}),
+    "mushroom": ("Helsinki-NLP/mu-shroom", "test and validation", {"tags"}),
 }
-"""Data set and split of each family; a longer beginning of a name comes first."""
-FILTERS = {
-    "nomiracl": {"strict", "robust"},
-    "clapnq_judge_pairs": {"preference"},
-    "clapnq_judge": {"rating"},
-    "clapnq": {"answer"},
-    "mfava_detection": {"tags"},
-    "mfava": {"answer"},
-    "mushroom": {"tags"},
-}
+"""Data set, split and filters of each family; a longer beginning of a name comes first."""
 GROUP = """
 group: two_languages
 task: [nomiracl_de, nomiracl_ru]
@@ -64,9 +56,9 @@ class Converted(NamedTuple):
 
 def judged(load: Callable[..., Any], task: str, say: str, folder: Path, **metadata: Any) -> None:
     """A run of a judge that says the same of every answer."""
-    lines = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
+    rows = [{"id": doc["query_id"], "task": task, "response": say} for doc in load(**metadata)["evaluation"]]
     verdicts = folder.with_suffix(".jsonl")
-    verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    verdicts.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     save([task], "replay", f"path={verdicts},name=someone/{folder.name}", folder, metadata=metadata)
 
 
@@ -126,10 +118,6 @@ def eee(arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def of_family(table: dict[str, Any], task: str) -> Any:
-    return next(value for family, value in table.items() if task.startswith(family))
-
-
 TASKS = {
     "abstain": "clapnq_rag mfava_de",
     "compared": "clapnq_judge_pairs",
@@ -162,8 +150,8 @@ def test_every_score_is_the_harnesss_with_its_standard_error(converted: dict[tup
 
 def test_filters_directions_and_data_sets_are_the_tasks(converted: dict[tuple[str, str], Converted]) -> None:
     for (_, task), (record, _, results, _) in converted.items():
-        family = "nomiracl_" if task == "two_languages" else task
-        filters, (repository, split) = of_family(FILTERS, family), of_family(HUB, family)
+        name = "nomiracl_" if task == "two_languages" else task
+        repository, split, filters = next(of for family, of in FAMILIES.items() if name.startswith(family))
         for result in record["evaluation_results"]:
             metric, _, filter_name = result["evaluation_result_id"].partition(":")
             assert result["evaluation_name"] == f"{task}/{filter_name}"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run
-from tests.miniature import MINIATURE
 
 RANK = """
 import hashlib, os, sys
@@ -43,19 +42,6 @@ def printed_of(mirror: str, disabled: str, threads: str, folder: Path) -> str:
     environment = {"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}
     code = [sys.executable, "-c", RANK, mirror, threads]
     return run(code, folder, LM_EVAL_GROUNDED_CACHE=str(folder), **environment).stdout
-
-
-@pytest.mark.slow("two processes that import the project anew")
-@pytest.mark.one_python("what another processor computes")
-def test_the_plainest_processor_gives_the_same_files(tmp_path: Path) -> None:
-    """On the sample: all instructions and all cores, and none of them that can be left out on one core."""
-    everything, plain = vector_code()[0], vector_code()[-1]
-    printed = {
-        printed_of(MINIATURE, disabled, threads, tmp_path / threads)
-        for disabled, threads in ((everything, "2"), (plain, "1"))
-    }
-    (said,) = printed
-    assert [line.split(maxsplit=3)[3] for line in said.splitlines()] == ["[0.9444, 0.9444, 0.9444, 0.9612]"] * 4
 
 
 @pytest.mark.slow  # six processes that each build an index of 5,494 passages and rank them

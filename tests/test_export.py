@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.export import export_clapnq, export_tasks
 from lm_eval_tasks.data.provenance import sidecar_of
+from tests.conftest import Harness
 from tests.logged_runs import lines as rows
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 
-Harness = Callable[..., dict[str, Any]]
 SAMPLE = MINIATURE_FOLDER
 
 
@@ -31,14 +30,7 @@ def exported(path: Path, **options: Any) -> list[dict[str, Any]]:
 def test_training_prompts_are_the_tasks_prompts(setting: str, prompt: str, harness: Harness, tmp_path: Path) -> None:
     """What the harness sends to a model in an evaluation of the same questions, as text and as chat."""
     task = f"clapnq_{setting}" + {"flan": "", "gpt": "_gpt", "llama": "_llama"}[prompt]
-    results = harness(
-        [task],
-        "grounded-baseline",
-        "strategy=abstain",
-        metadata={"mirror": MINIATURE},
-        log_samples=True,
-        bootstrap_iters=0,
-    )
+    results = harness([task], "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
     sent = {sample["doc"]["id"]: sample for sample in results["samples"][task]}
     found = exported(tmp_path / "dev.jsonl", split="dev", setting=setting, prompt=prompt)
     assert len(found) == len(sent) == 32
@@ -61,28 +53,25 @@ def passages(row: dict[str, Any]) -> list[str]:
 
 
 def test_the_gold_passage_is_among_the_others_at_a_random_place(tmp_path: Path) -> None:
-    options = {"split": "dev", "columns": ["prompt"]}
-    gold = {row["id"].split("/")[0]: passages(row)[0] for row in exported(tmp_path / "gold.jsonl", **options)}
-    rag = {row["id"].split("/")[0]: row for row in exported(tmp_path / "rag.jsonl", setting="rag", **options)}
-    mixed = exported(tmp_path / "mixed.jsonl", setting="rag-gold", **options)
+    def written(setting: str, **options: Any) -> dict[str, dict[str, Any]]:
+        rows = exported(tmp_path / "x.jsonl", setting=setting, split="dev", columns=["prompt"], **options)
+        return {row["id"].split("/")[0]: row for row in rows}
+
+    gold, rag, mixed = written("gold"), written("rag"), written("rag-gold")
     places: Counter[int] = Counter()
-    for row in mixed:
-        question = row["id"].removesuffix("/rag-gold")
-        given, retrieved = passages(row), passages(rag[question])
+    for question, row in mixed.items():
+        (right, *_), given, retrieved = (passages(each) for each in (gold[question], row, rag[question]))
         assert len(given) == len(retrieved) == 3
         if row["answerable"]:
-            places[given.index(gold[question])] += 1
-            others = [passage for passage in retrieved if passage != gold[question]][:2]
-            assert [passage for passage in given if passage != gold[question]] == others  # in the order of retrieval
+            places[given.index(right)] += 1
+            others = [passage for passage in retrieved if passage != right][:2]
+            assert [passage for passage in given if passage != right] == others  # in the order of retrieval
         else:  # has no gold passage
             assert given == retrieved
-    assert sum(places.values()) == 18
-    assert set(places) == {0, 1, 2}
-    again = exported(tmp_path / "again.jsonl", setting="rag-gold", **options)
-    other = exported(tmp_path / "other.jsonl", setting="rag-gold", seed=5, **options)
-    assert again == mixed
-    assert {row["id"] for row in other} == {row["id"] for row in mixed}
-    assert other != mixed
+    assert (sum(places.values()), set(places)) == (18, {0, 1, 2})
+    other = written("rag-gold", seed=5)
+    assert written("rag-gold") == mixed != other
+    assert other.keys() == mixed.keys()
 
 
 def test_a_run_file_gives_the_passages_that_it_names(tmp_path: Path) -> None:
@@ -135,11 +124,9 @@ def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counte
     assert sum("A text of its own." in row["prompt"] for row in found) == 1
     said = json.loads(sidecar_of(output).read_text("utf-8"))
     assert said["export"]["left_out"] == {"answerable, without a gold answer": 1}
-    assert said["retrieval"]["retriever"] == "bm25"
     assert said["options"] == {"split": "train", "retriever": "bm25", "top_k": 3}
-    assert [file["path"] for file in said["files"]][:2] == [
-        f"clapnq_train_{kind}.jsonl" for kind in ("answerable", "unanswerable")
-    ]
+    files = [f"clapnq_train_{kind}.jsonl" for kind in ("answerable", "unanswerable")]
+    assert [file["path"] for file in said["files"]][:2] == files
     assert str(tmp_path) not in sidecar_of(output).read_text("utf-8")
 
 
@@ -152,7 +139,6 @@ def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counte
         ({"retriever": "bm25"}, "the setting gold has no retriever"),
         ({"setting": "rag", "options": {"run": "x.run"}}, "option run is for run, not for bm25"),
         ({"setting": "rag", "top_k": 61}, "top_k=61 is larger than the corpus"),
-        ({"setting": "rag", "top_k": 0}, "top_k must be a whole number of at least 1"),
     ],
 )
 def test_a_bad_option_is_refused_and_nothing_is_written(options: dict[str, Any], error: str, tmp_path: Path) -> None:
@@ -211,24 +197,25 @@ def read_json(path: Path) -> Any:
 
 
 def test_each_task_and_run_has_its_samples_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
     for date in (FIRST, SECOND):
         write(tmp_path / "runs" / "model", date, {"clapnq_rag": scores(), "clapnq_rag_bge": scores(0.25)})
-    written = export_tasks(tmp_path / "runs", tmp_path / "out")
+    written = export_tasks(tmp_path / "runs", out)
     places = [f"tasks/model/{date}/{task}" for date in (FIRST, SECOND) for task in ("clapnq_rag", "clapnq_rag_bge")]
-    assert [path.parent.relative_to(tmp_path / "out").as_posix() for path in written] == places
+    assert [path.parent.relative_to(out).as_posix() for path in written] == places
     expected = set()
     for place in places:
         _, _, date, task = place.split("/")
         expected |= {f"{place}/results_{date}.json", f"{place}/samples_{task}_{date}.jsonl"}
-        alone = read_json(tmp_path / "out" / place / f"results_{date}.json")
+        alone = read_json(out / place / f"results_{date}.json")
         for part in ("results", "configs", "versions", "higher_is_better", "n-samples"):
             assert list(alone[part]) == [task]
         assert (alone["model_name"], alone["date"]) == ("owner/model", 1.5)
-        assert read_json(tmp_path / "out" / place / f"samples_{task}_{date}.jsonl") == {"task": task, "date": date}
-    assert files(tmp_path / "out") == expected
-    before = {name: (tmp_path / "out" / name).read_bytes() for name in expected}
-    export_tasks(tmp_path / "runs", tmp_path / "out")
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in files(tmp_path / "out")} == before
+        assert read_json(out / place / f"samples_{task}_{date}.jsonl") == {"task": task, "date": date}
+    assert files(out) == expected
+    before = {name: (out / name).read_bytes() for name in expected}
+    export_tasks(tmp_path / "runs", out)
+    assert {name: (out / name).read_bytes() for name in files(out)} == before
 
 
 def test_a_group_is_described_by_what_its_tasks_share_and_has_no_samples(tmp_path: Path) -> None:
@@ -243,10 +230,8 @@ def test_a_group_is_described_by_what_its_tasks_share_and_has_no_samples(tmp_pat
         alone = read_json(folder / f"results_{FIRST}.json")
         assert alone["results"] == alone["groups"] == {group: results[group]}
         assert alone["configs"] == {group: CONFIG}
-    assert {path.name for path in (tmp_path / "out" / "tasks" / "model" / FIRST).iterdir()} == {
-        "nomiracl_de",
-        "nomiracl_ru",
-    }
+    of_tasks = tmp_path / "out" / "tasks" / "model" / FIRST
+    assert {path.name for path in of_tasks.iterdir()} == {"nomiracl_de", "nomiracl_ru"}
 
 
 def test_what_has_no_score_is_passed_over(tmp_path: Path) -> None:
@@ -262,24 +247,18 @@ def test_what_has_no_score_is_passed_over(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ('{"results": {"a": {"accuracy,none": NaN}}, "configs": {}, "config": {}}', "it holds NaN, which is no JSON"),
-        (
-            '{"results": {"../../x": {"accuracy,none": 1}}, "configs": {"../../x": {}}, "config": {}}',
-            "no name of a task",
-        ),
+        ('{"results": {"../x": {"m,none": 1}}, "configs": {"../x": {}}, "config": {}}', "no name of a task"),
         ("{", "Expecting property name"),
     ],
 )
 def test_a_file_that_is_no_results_file_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, said: str
 ) -> None:
-    path = tmp_path / f"results_{FIRST}.json"
+    path, out = tmp_path / f"results_{FIRST}.json", tmp_path.with_name(f"{tmp_path.name}-out")
     path.write_text(content, "utf-8")
-    out = tmp_path.with_name(f"{tmp_path.name}-out")
     assert main(["export", "tasks", str(tmp_path), "-o", str(out)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"lm-eval-grounded: {path}")
-    assert said in error
-    assert not out.exists()
+    assert (error.startswith(f"lm-eval-grounded: {path}"), said in error, out.exists()) == (True, True, False)
 
 
 def test_what_is_written_lies_beside_results_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from custom_metrics.filters import (
-    Abstention,
-    CopiedAnswer,
-    FinalAnswer,
-    JudgePreference,
-    JudgeRating,
-    NomiraclLabel,
-)
+from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 
 DE: dict[str, Any] = {
@@ -41,24 +34,24 @@ def test_responses_and_documents_go_together(made: Any) -> None:
 def test_labels_are_strict_unless_asked_for_otherwise() -> None:
     responses = ("Yes, answer is present", "Berlin", "Ich weiß es nicht", None)
     assert applied(NomiraclLabel(), *responses) == [ANSWER, INVALID, INVALID, INVALID]
-    assert applied(NomiraclLabel("strict"), *responses) == [ANSWER, INVALID, INVALID, INVALID]
     assert applied(NomiraclLabel("robust"), *responses) == [ANSWER, ANSWER, NO_ANSWER, INVALID]
     with pytest.raises(ValueError, match=r"^filter nomiracl_label: parser must be 'strict' or 'robust', got 'other'$"):
         NomiraclLabel("other")
 
 
 def test_a_robust_label_goes_by_the_question_and_the_passages_of_the_document() -> None:
-    robust = NomiraclLabel("robust")
-    following = "[3] Paris: The capital."
-    assert applied(robust, following) == [INVALID]
-    assert applied(robust, following, doc={**DE, "passages": None}) == [ANSWER]
-    assert applied(robust, following, doc={**DE, "passages": ["Berlin: a", 7, "Rom: b", "Bonn: c"]}) == [ANSWER]
-    assert applied(robust, "Was ist es?") == [INVALID]
-    assert applied(robust, "Was ist es? Nein.") == [NO_ANSWER]
-    for query in (None, 7):
-        assert applied(robust, "Was ist es? Nein.", doc={**DE, "query": query}) == [ANSWER]
-    assert applied(robust, "Ne") == [ANSWER]  # a "no" elsewhere, and in German a name
-    assert applied(robust, "Ne", doc={**DE, "language": None}) == [NO_ANSWER]
+    robust, following, other = NomiraclLabel("robust"), "[3] Paris: The capital.", ["Berlin: a", 7, "Rom: b", "Bonn: c"]
+    for response, changed, label in (
+        (following, {}, INVALID),
+        (following, {"passages": None}, ANSWER),
+        (following, {"passages": other}, ANSWER),
+        ("Was ist es?", {}, INVALID),
+        ("Was ist es? Nein.", {}, NO_ANSWER),
+        ("Was ist es? Nein.", {"query": 7}, ANSWER),
+        ("Ne", {}, ANSWER),  # a "no" elsewhere, and in German a name
+        ("Ne", {"language": None}, NO_ANSWER),
+    ):
+        assert applied(robust, response, doc={**DE, **changed}) == [label]
 
 
 def test_an_abstention_becomes_one_word_and_all_else_stays() -> None:

@@ -14,15 +14,13 @@ from custom_metrics.usage.printable import IGNORABLE
     ("text", "folded"),
     [
         ("", ""),
-        ("I Know", "i know"),
         ("Straße ΣΑΣ", "strasse σασ"),
         ("İSTANBUL ılık", "istanbul ilik"),
         # width, ligatures and other forms of a character
         ("ＡＢＣ　１２", "abc 12"),
         ("ﬁne ①", "fine 1"),
         ("ｶﾞ", "ガ"),
-        ("e\u0301te", "éte"),
-        ("wait…", "wait..."),
+        ("e\u0301te wait…", "éte wait..."),
         # apostrophes and quotation marks
         *((f"don{mark}t", "don't") for mark in "'’‘ʼ‛`´ʹ′＇"),
         *((f"say {mark}no{mark}", 'say "no"') for mark in '"“”„‟«»‹›「」『』《》〈〉〝〞＂'),
@@ -38,8 +36,7 @@ from custom_metrics.usage.printable import IGNORABLE
         *((f"ב{chr(mark)}ב", "בב") for mark in range(0x5B0, 0x5BE)),
         ("שָׁלוֹם", "שלום"),  # nobody writes the dot of shin without vowels
         # what cannot be seen
-        *((f"un{mark}known", "unknown") for mark in "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u00ad"),
-        *((f"un{mark}known", "unknown") for mark in "\u2069\u202a\u061c\u180e\u034f\u3164\ufe0f\U000e0020"),
+        *((f"un{mark}known", "unknown") for mark in "\u200b\u200d\u200f\u2060\ufeff\u00ad\u2069\u202a\u3164\U000e0020"),
         # JSON's escapes
         ("\\u6211\\u4e0d", "我不"),
         ("I don\\u2019t \\ud83d\\ude42 \\ud83d \\u12", "i don't 🙂 \ufffd \\u12"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,14 +24,12 @@ from custom_metrics.scores.grounding import (
     rouge1,
     rouge_l,
     score_answer,
-    tokens,
 )
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import plain
 from lm_eval_tasks.clapnq.dataset import load
 
-Harness = Callable[..., dict[str, Any]]
 SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
 NAN = math.nan
 
@@ -54,10 +51,6 @@ def test_rouge_has_the_values_of_rouge_score(target: str, prediction: str) -> No
     assert (tuple(rouge1([target], prediction)), tuple(rouge_l(target, prediction))) == reference(target, prediction)
 
 
-def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
-    assert tokens("The `` S.S. Émile-7 '' ") == ("the", "s", "s", "mile", "7")
-
-
 @pytest.mark.parametrize(
     ("ranked", "relevant", "k", "gain", "found"),
     [
@@ -68,6 +61,9 @@ def test_tokens_are_runs_of_ascii_letters_and_digits() -> None:
         (["a"], ["a", "b", "c"], 1, 1.0, 1 / 3),
         ([], ["a"], 10, 0.0, 0.0),
         (["a"], [], 10, NAN, NAN),
+        ([*"abcdefghijk"], ["j"], 10, 1 / math.log2(11), 1.0),  # a cutoff is the last rank that counts
+        ([*"abcdefghijk"], ["k"], 10, 0.0, 0.0),
+        ([*"abcdefghijk"], ["d"], 3, 0.0, 1.0),
         (["b", "a", "a"], ["a", "a"], 3, 1 / math.log2(3), 1.0),
     ],
 )
@@ -77,24 +73,28 @@ def test_quality_of_a_ranking(ranked: list[str], relevant: list[str], k: int, ga
     assert (quality[f"ndcg@{k}"], quality["recall@10"]) == pytest.approx((gain, found), nan_ok=True)
 
 
-def test_recall_is_of_the_reference_with_the_best_f_measure() -> None:
-    """The long reference is found with more precision and less recall, and has the better F-measure."""
-    answer = "a b c d"
-    short, long = "a x", "a b c d e f g h"  # F 1/3 and recall 1/2; F 2/3 and recall 1/2
-    assert score_answer(answer, [short, long, " "], ["b c", "x"]) == {
-        "rougeL": pytest.approx(2 / 3),
-        "recall": 0.5,
-        "rougeLp": pytest.approx(2 / 3),
-        "length": 7.0,
-    }
-    precise, complete = "a b c d e f", "a"  # precision 1, recall 2/3; precision 1/4, recall 1
-    assert score_answer(answer, [complete, precise], [])["recall"] == pytest.approx(2 / 3)
-    imprecise = "a b"  # precision 1/2, recall 1: F 2/3, which is less than that of the precise one
-    assert score_answer(answer, [imprecise, precise], [])["recall"] == pytest.approx(2 / 3)
-    long = "a b c d e f g h i j k l"  # precision 1, recall 1/3: F 1/2; "a b c" has precision 3/4 and F 6/7
-    assert score_answer(answer, [long, "a b c"], [])["recall"] == 1.0
-    assert score_answer("a", ["", " "], []) == {"rougeL": None, "recall": None, "rougeLp": None, "length": 1.0}
-    assert score_answer("", ["x"], ["x"]) == {"rougeL": 0.0, "recall": 0.0, "rougeLp": 0.0, "length": 0.0}
+@pytest.mark.parametrize(
+    ("answer", "references", "groundings", "scores"),
+    [
+        # the long reference is found with more precision and less recall, and has the better F-measure
+        ("a b c d", ["a x", "a b c d e f g h", " "], ["b c", "x"], (2 / 3, 0.5, 2 / 3, 7)),
+        (
+            "a b c d",
+            ["a", "a b c d e f"],
+            ["x"],
+            (0.8, 2 / 3, 0.0, 7),
+        ),  # precision 1/4, recall 1; precision 1, recall 2/3
+        ("a b c d", ["a b", "a b c d e f"], ["x"], (0.8, 2 / 3, 0.0, 7)),  # precision 1/2, recall 1: F 2/3
+        ("a b c d", ["a b c d e f g h i j k l", "a b c"], ["x"], (6 / 7, 1.0, 0.0, 7)),  # F 1/2 and 6/7
+        ("a", ["", " "], [], (None, None, None, 1)),
+        ("", ["x"], ["x"], (0.0, 0.0, 0.0, 0)),
+    ],
+)
+def test_recall_is_of_the_reference_with_the_best_f_measure(
+    answer: str, references: list[str], groundings: list[str], scores: tuple[float | None, ...]
+) -> None:
+    found = score_answer(answer, references, groundings)
+    assert found == pytest.approx(dict(zip(("rougeL", "recall", "rougeLp", "length"), scores, strict=True)))
 
 
 DOC = {
@@ -143,20 +143,12 @@ def test_values_of_retrieval() -> None:
         1.0,
         1.0,
     )
-    assert isinstance(found["ndcg@10"], FloatWithCounts)
     assert found["ndcg@10"].counts == retrieval_quality(["p2", "p1"], ["p1"])
     assert process_results_with_retrieval({**DOC, "gold_ranks": []}, ["a"])["gold_retrieved"] == 0.0
-    for doc in ({**DOC, "gold_ids": []}, {**DOC, "answerable": False}):
+    for doc, grounded in (({**DOC, "gold_ids": []}, pytest.approx(0.5)), ({**DOC, "answerable": False}, None)):
         values = process_results_with_retrieval(doc, ["a"])
         assert [values[name] for name in ("ndcg@10", "recall@10", "gold_retrieved")] == [None] * 3
-        assert values["rougeLp"] == (None if not doc["answerable"] else pytest.approx(0.5))
-
-
-def test_a_cutoff_is_the_last_rank_that_counts() -> None:
-    ranked = [f"p{rank}" for rank in range(1, 12)]
-    for name, last in (("ndcg@1", 1), ("ndcg@3", 3), ("ndcg@5", 5), ("ndcg@10", 10), ("recall@10", 10)):
-        assert retrieval_quality(ranked, [f"p{last}"])[name] > 0
-        assert retrieval_quality(ranked, [f"p{last + 1}"])[name] == 0
+        assert values["rougeLp"] == grounded
 
 
 def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
@@ -165,29 +157,24 @@ def test_figures_are_split_by_whether_the_gold_passage_was_given() -> None:
         "ndcg@10": [FloatWithCounts(1.0, quality[0]), None, FloatWithCounts(0.6, quality[1])],
         "gold_retrieved": [1.0, None, 0.0],
         "rougeL": [0.25, 0.5, 0.75],
-        "recall": [0.5, 0.5, 1.0],
-        "rougeLp": [0.1, 0.2, 0.3],
         "length": [10, 20, 30],
         "answerable_abstention_rate": [0.0, 1.0, 1.0],
     }
-    found = {name: (figure, documents) for name, figure, documents in retrieval_figures(values)}
-    split = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
-    named = [f"{metric}_{part}" for part in ("retrieved", "missed") for metric in split]
-    assert list(found) == ["ndcg@1", "ndcg@3", "ndcg@5", *named]
-    assert found["ndcg@1"] == (
-        defined_mean.figure_of([1.0, 0.0]),
-        "answerable questions whose gold passage is in the corpus",
-    )
-    assert found["ndcg@3"][0] == defined_mean.figure_of([1.0, quality[1]["ndcg@3"]])
+    values |= {"recall": values["rougeL"], "rougeLp": values["rougeL"]}
+    found = {name: (figure[:5], documents) for name, figure, documents in retrieval_figures(values)}
+    in_corpus = "answerable questions whose gold passage is in the corpus"
     given = "answerable questions whose gold passage is among the passages given"
     missed = "answerable questions whose gold passage is not"
-    assert found["rougeL_retrieved"] == (pytest.approx(defined_mean.figure_of([0.25]), nan_ok=True), given)
-    assert found["length_missed"] == (pytest.approx(defined_mean.figure_of([30]), nan_ok=True), missed)
-    assert found["answerable_abstention_rate_missed"] == (
-        pytest.approx(defined_share.figure_of([1.0]), nan_ok=True),
-        missed,
-    )
-    assert found["answerable_abstention_rate_missed"][0].low > 0  # Wilson's bounds
+    for name, kind, of, documents in (
+        ("ndcg@1", defined_mean, [1.0, 0.0], in_corpus),
+        ("ndcg@3", defined_mean, [1.0, quality[1]["ndcg@3"]], in_corpus),
+        ("rougeL_retrieved", defined_mean, [0.25], given),
+        ("length_missed", defined_mean, [30], missed),
+        ("answerable_abstention_rate_missed", defined_share, [1.0], missed),  # with Wilson's bounds
+    ):
+        assert found[name] == (pytest.approx(kind.figure_of(of)[:5], nan_ok=True), documents)
+    split = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
+    assert list(found)[2:] == ["ndcg@5", *(f"{metric}_{part}" for part in ("retrieved", "missed") for metric in split)]
     assert all(math.isnan(figure.value) for _, figure, _ in retrieval_figures({}))
 
 
@@ -203,10 +190,7 @@ def published(answer: str, groundings: list[str]) -> float:
         ("the moon pulls the cheese", ["Moon the moon pulls the water of the sea"], 4 / 5),
         ("water water water water", ["water", "more Water!"], 2 / 4),  # as often as the passages together hold it
         ("Sea, sun; and SAND.", ["sun", "sea"], 2 / 4),
-        ("one two", ["three", "four"], 0.0),
         ("one two", [], 0.0),  # no passage was given: none of the answer is from there
-        ("one two", ["", " "], 0.0),
-        ("", ["one"], NAN),
         (" \n", ["one"], NAN),
         ("。？！", ["one"], NAN),
         ("naïve", ["na ve"], 1.0),
@@ -229,19 +213,14 @@ def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str],
         ("東京は日本の首都です。", ["日本の首都は東京です。"], "ja", 1.0),
         ("東京は日本の首都です。", ["日本の首都は京都です。"], None, 5 / 6),
         ("北京是中国的首都。", ["中国的首都是上海"], None, 4 / 5),
-        ("北京是中国的首都。", ["中国的首都是上海"], "zh", 4 / 5),
         ("서울은 한국의 수도입니다", ["한국의 수도입니다: 서울"], "ko", 2 / 3),
         ("القاهرة عاصمة مصر", ["مصر، عاصمة"], "ar", 2 / 3),
         ("दिल्ली भारत की राजधानी है।", ["भारत की राजधानी"], "hi", 3 / 5),
         ("ÉÀ", ["éà"], None, 1.0),
         ("ÉÀ", ["éà"], "en", NAN),  # rouge_score's tokens are ASCII
-        ("東京", ["東京"], "en", NAN),
         ("1889.", ["1889"], "ru", 1.0),
         ("。", ["。"], "ja", NAN),
-        ("Башня", [], "ru", 0.0),
         ("bốn", ["bẩn"], "vi", 0.0),  # four, dirty: as runs of ASCII letters both are "b n"
-        ("bốn", ["bẩn"], None, 0.0),
-        ("Größe", ["Grün"], "de", 0.0),
         ("GRÖSSE", ["Größe"], "de", 1.0),
         ("Ngọn hải đăng", [NFD("Ngọn hải đăng")], "vi", 1.0),
         ("서울은", [NFD("서울은")], "ko", 1.0),  # jamo
@@ -256,7 +235,6 @@ def test_the_share_of_tokens_in_the_passages(answer: str, groundings: list[str],
         ("ＡＢＣ ４２", ["abc 42"], "ja", 1.0),
         ("Windows™", ["Windows"], "de", 1.0),
         ("recon\u00adstruction of\ufb01cial", ["reconstruction official"], "en", 1.0),
-        ("４２ ๔๒", ["42, 42"], "en", 1.0),
         ("Tokyo is the capital (東京)", ["tokyo is the capital"], None, 4 / 5),
     ],
 )
@@ -270,26 +248,16 @@ THAI = "สวัสดีชาวโลก"
 
 
 @pytest.mark.parametrize(
-    ("texts", "others"),
-    [
-        ([THAI], 10),
-        (["ฉันชอบ Bangkok"], 5),
-        (["Moscow (Москва)"], 6),
-        (["", "東京都は日本の首都です"], 11),
-        (["שלום"], 4),
-    ],
+    ("text", "others"), [(THAI, 10), ("ฉันชอบ Bangkok", 5), ("Moscow (Москва)", 6), ("東京都は日本の首都です", 11)]
 )
-def test_rouge_of_another_script_is_refused(texts: list[str], others: int) -> None:
+def test_rouge_of_another_script_is_refused(text: str, others: int) -> None:
     with pytest.raises(UsageError, match=f"{others} of .* in another script"):
-        refuse_other_scripts(texts)
+        refuse_other_scripts(["", text])
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [[], [""], ["1887"], ["—"], ["Tokyo (東京)"], ["Ngọn hải đăng"], ["Příliš žluťoučký kůň"], ["NO", "the sea"]],
-)
-def test_rouge_of_latin_script_is_not(texts: list[str]) -> None:
-    refuse_other_scripts(texts)
+@pytest.mark.parametrize("text", ["", "1887", "—", "Tokyo (東京)", "Ngọn hải đăng", "Příliš žluťoučký kůň"])
+def test_rouge_of_latin_script_is_not(text: str) -> None:
+    refuse_other_scripts([text])
     assert score_answer(THAI, ["the sea"], [])["rougeL"] == 0.0  # a task scores it: an answer in another script
 
 
@@ -321,19 +289,11 @@ def test_it_is_what_rouge_score_says_of_any_text(answer: str, groundings: list[s
     assert rouge1(groundings, answer) == rouge1(["\n".join(groundings)], answer)
 
 
-@pytest.mark.parametrize(
-    "answer", ["", " \n", "null", "Error: 500 Internal Server Error", "<html></html>", "the the the the the"]
-)
-def test_an_unreadable_answer_is_wrong_on_every_question(answer: str) -> None:
-    for answerable in (True, False):
-        doc = {
-            "answerable": answerable,
-            "answers": ["In 1850."],
-            "groundings": ["Tower. Built in 1850."],
-            "question": "When?",
-        }
-        values = process_results(doc, [answer])
-        assert values["balanced_error"] == {"answerable": answerable, "wrong": True}
-        assert values["unanswerable_accuracy"] == (None if answerable else 0.0)
-        assert values["answerable_abstention_rate"] is None
-        assert values["k_precision"] is None
+@pytest.mark.parametrize("answer", ["", "null", "Error: 500 Internal Server Error", "<html></html>", "the " * 5])
+@pytest.mark.parametrize("answerable", [True, False])
+def test_an_unreadable_answer_is_wrong_on_every_question(answer: str, answerable: bool) -> None:
+    doc = {**DOC, "answerable": answerable, "question": "When?"}
+    values = process_results(doc, [answer])
+    assert values["balanced_error"] == {"answerable": answerable, "wrong": True}
+    assert values["unanswerable_accuracy"] == (None if answerable else 0.0)
+    assert (values["answerable_abstention_rate"], values["k_precision"]) == (None, None)

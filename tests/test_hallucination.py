@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from custom_metrics.hallucination import doubts, estimate, estimated_rate, flagged_words, rates, rogan_gladen_rate
 from custom_metrics.reading.words import words
 from custom_metrics.scores.detection import WordCounts
-from custom_metrics.statistics.figures import UNDEFINED, Figure, is_measurable
-from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
+from custom_metrics.statistics.figures import Figure, is_measurable
+from custom_metrics.statistics.intervals import share_of_clusters
 from custom_metrics.statistics.random_effects import Errors, expected_errors, measured_errors
 from detector_plugin import calibration as calibrations
 from detector_plugin.calibration import LanguageCalibration
@@ -78,24 +78,20 @@ def test_on_its_own_calibration_both_give_the_true_rate(tp: int, fp: int, fn: in
 def test_the_shipped_calibration_of_the_papers_detector_is_table_10(shared: Path) -> None:
     """Every row of Table 10 and no other; the published F1 (a mean of three runs) is near that of P and R."""
     rows = list(csv.DictReader((shared / "reference/published/mfava_table10_detector_prf.csv").open()))
-    paper = calibrations.load("mfava-llama-3-8b-multi-bidirect")
-    seen = 0
+    languages = calibrations.load("mfava-llama-3-8b-multi-bidirect").languages
+    entries = {(NAMES[code], kind): entry for code, kinds in languages.items() for kind, entry in kinds.items()}
+    rows = [row for row in rows if row["language"] != "average"]
+    assert {(row["language"], row["annotations"]) for row in rows} <= entries.keys()
+    assert len(rows) == 5 + 27
     for row in rows:
-        if row["language"] == "average":
-            continue
-        precision, recall = float(row["precision"]) / 100, float(row["recall"]) / 100
-        (entry,) = (
-            kinds[row["annotations"]]
-            for code, kinds in paper.languages.items()
-            if row["annotations"] in kinds and NAMES[code] == row["language"]
+        entry = entries[row["language"], row["annotations"]]
+        assert (100 * entry.precision, 100 * entry.recall) == pytest.approx(
+            (float(row["precision"]), float(row["recall"]))
         )
-        assert (entry.precision, entry.recall) == pytest.approx((precision, recall))
         if row["language"] not in ("cantonese", "chinese", "hebrew"):  # whose runs differ most
             f1 = 2 * entry.precision * entry.recall / (entry.precision + entry.recall)
             assert f1 == pytest.approx(float(row["f1"]) / 100, abs=0.02)
-        seen += 1
-    assert seen == 5 + 27
-    assert {"la", "pl", "ro"}.isdisjoint(paper.languages)  # the paper's table lacks them
+    assert {"la", "pl", "ro"}.isdisjoint(languages)  # the paper's table lacks them
 
 
 LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/languages.tsv"
@@ -141,15 +137,6 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
     assert means[1] == pytest.approx(equation_1, abs=0.005 * wider)
 
 
-@pytest.mark.parametrize(("found", "value"), [(0, 0.0), (8, 0.0), (380, 1.0)])
-def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, value: float) -> None:
-    """Calibrated on TPR 0.8 and FPR 0.2, a flagged share of 0, 0.02 or 0.95 means that the answers are unlike the texts."""
-    errors = measured_errors(np.tile([16, 4, 4, 16], (50, 1)))
-    got = estimate(np.tile([found // 4, 100], (4, 1)), errors).rogan_gladen
-    assert got[:3] == (value, 0.0, 1.0)
-    assert math.isnan(got.standard_error)
-
-
 @pytest.mark.parametrize(
     ("wild", "calibration", "expected"),
     [
@@ -161,7 +148,6 @@ def test_a_flagged_share_that_no_prevalence_explains_tells_nothing(found: int, v
         ([5, 20], None, (0.25, NAN, NAN)),  # one cluster
         ([[5, 20]], [[0, 2, 3, 5]], (0.25, NAN, 1 / 8)),  # TPR 0, FPR 2/7: (1/4 - 2/7) / (0 - 2/7)
         ([[5, 20]], [[0, 0, 0, 0]], (0.25, NAN, NAN)),
-        ([[0, 20]], [[0, 0, 0, 10]], (0.0, NAN, NAN)),  # nothing is flagged
         ([[NAN, 20]], [[6, 2, 2, 10]], (NAN, NAN, NAN)),  # the detector failed
         ([], [[6, 2, 2, 10]], (NAN, NAN, NAN)),
         ([[0, 0]], [[6, 2, 2, 10]], (NAN, NAN, NAN)),  # no words
@@ -175,15 +161,13 @@ def test_rates_without_bounds(wild: list[object], calibration: list[list[int]] |
 
 def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely_as_hits() -> None:
     """The expected rates are those of the mean cell, here of equal cells, on the logit scale with half a word added."""
-    wild = np.array([[30, 100]])
+    wild, tpr = np.array([[30, 100]]), 20.5 / 26
     cell = np.tile([4, 1, 1, 4], (5, 1))  # of five answers
-    good = {language: {"m": cell} for language in ("de", "fr")}
-    bad = {language: {"m": cell[:, [2, 3, 0, 1]]} for language in ("de", "fr")}
-    tpr = 20.5 / 26
-    found = rates(wild, expected_errors(good))
-    assert found == pytest.approx((0.3, 0.3, (0.3 - 1 + tpr) / (2 * tpr - 1)))
-    detected, _, rogan_gladen = rates(wild, expected_errors(bad))
-    assert (detected, math.isnan(rogan_gladen)) == (0.3, True)
+    for of_cell, corrected in ((cell, (0.3 - 1 + tpr) / (2 * tpr - 1)), (cell[:, [2, 3, 0, 1]], NAN)):
+        detected, _, rogan_gladen = rates(
+            wild, expected_errors({language: {"m": of_cell} for language in ("de", "fr")})
+        )
+        assert (detected, rogan_gladen) == pytest.approx((0.3, corrected), nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +175,6 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
     [
         (0.3, WordCounts(60, 20, 40, 180), []),
         (0.05, WordCounts(60, 20, 40, 180), ["5.0% of the words are flagged, 26.7% in the calibration"]),
-        (0.9, WordCounts(60, 20, 40, 180), ["90.0% of the words are flagged"]),
-        (0.3, WordCounts(30, 50, 70, 150), ["a difference under 10%"]),
         (0.3, WordCounts(0, 50, 0, 150), ["no hallucinated word, or no other"]),
         (0.9, WordCounts(30, 50, 70, 150), ["a difference under 10%", "90.0% of the words"]),
     ],
@@ -207,110 +189,94 @@ WILD = np.array([[3, 20], [5, 31], [0, 12], [9, 40], [2, 25], [4, 18]])
 CALIBRATION = np.array([[9, 1, 3, 40], [4, 2, 2, 30], [7, 0, 5, 25], [3, 3, 1, 50], [6, 1, 2, 33]])
 
 
-def approx(interval: Any) -> Any:
-    return pytest.approx(tuple(interval), nan_ok=True, rel=1e-12)
-
-
-@pytest.mark.parametrize("iterations", [300, 2000])
-def test_rates_of_a_calibration_and_their_bounds(iterations: int) -> None:
-    errors = measured_errors(CALIBRATION, iterations)
-    found = estimate(WILD, errors)
-    shares = np.divide(*resampled_sums(WILD, iterations).T)
-    tpr, fpr, ratio = errors.draws.T
-    q, (TP, FP, FN, TN) = 23 / 146, CALIBRATION.sum(0)
-    assert found.detected == approx(Figure(q, *map(float, share_of_clusters(*WILD.T))))
-    assert found.estimated == approx(
-        Figure(q * (TP / (TP + FP)) / (TP / (TP + FN)), *spread(np.minimum(shares * ratio, 1)))
-    )
-    assert bool((tpr > fpr).all()) is (iterations == 300)  # of 2,000 draws one tells nothing: it counts as 0 and as 1
-    corrected = np.clip((shares - fpr) / (tpr - fpr), 0, 1)
-    low, high = spread(np.where(tpr > fpr, corrected, 0))[0], spread(np.where(tpr > fpr, corrected, 1))[1]
-    point = (q - FP / (FP + TN)) / (TP / (TP + FN) - FP / (FP + TN))
-    error = spread(corrected[tpr > fpr])[2]
-    assert found.rogan_gladen == approx(Figure(point, low, high, error))
-
-
-def test_precision_and_recall_alone_give_equation_1() -> None:
-    found = estimate(WILD, errors_of(LanguageCalibration(0.8, 0.5, None, "table"), 200))
-    shares = np.divide(*resampled_sums(WILD, 200).T)
-    assert found.estimated == approx(Figure(0.8 / 0.5 * 23 / 146, *spread(1.6 * shares)))
-    assert found.rogan_gladen == approx(UNDEFINED)
-    for precision, recall in ((0.8, 0.0), (0.8, NAN), (NAN, 0.8)):
-        assert errors_of(LanguageCalibration(precision, recall, None, "table")) is None
-    assert estimate(WILD).estimated == approx(UNDEFINED)
-
-
-def test_a_resample_without_words_is_left_out_silently_and_a_single_finding_is_not_certain() -> None:
-    wild = np.vstack([WILD, [[0, 0]] * 2])
-    calibration = np.vstack([[[9, 1, 3, 40]], [[0, 0, 0, 5]]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = estimate(wild, measured_errors(calibration))
-        level = estimate(wild, measured_errors(np.array([[1, 1, 1, 1], [9, 1, 3, 40], [2, 2, 2, 2]]))).rogan_gladen
-    assert found.estimated.value == pytest.approx(12 / 10 * 23 / 146)
-    assert found.estimated.low < 0.07 < 0.5 < found.estimated.high
-    assert found.rogan_gladen[1:3] == (0.0, 1.0)
-    assert 0 <= level.low <= level.value <= level.high <= 1
-
-
-def pooled(draws: Any, tpr: float = 0.7, fpr: float = 0.1, ratio: float = 1.2) -> Any:
+def pooled(draws: Any, tpr: float = 0.7, fpr: float = 0.1, ratio: float = 1.2) -> Errors:
     return Errors(tpr, fpr, ratio, np.asarray(draws, dtype=float), expected=True)
 
 
-def test_errors_that_are_expected_give_bounds_from_those_that_can_be() -> None:
-    draws = np.array([[0.7, 0.1, 1.0], [0.9, 0.05, 2.0], [0.1, 0.4, 9.0], [0.6, 0.12, 0.5]] * 50)
-    found = estimate(WILD, pooled(draws))
-    shares = np.divide(*resampled_sums(WILD, 200).T)
-    can_be = (draws[:, 1] <= shares) & (shares <= draws[:, 0])
-    low, high, error = spread(((shares - draws[:, 1]) / (draws[:, 0] - draws[:, 1]))[can_be])
-    value = (23 / 146 - 0.1) / 0.6
-    assert found.estimated == approx(Figure(1.2 * 23 / 146, *spread(np.minimum(draws[:, 2] * shares, 1.0))))
-    assert found.rogan_gladen == approx(Figure(value, min(low, value), max(high, value), error))
+def useless(number: int) -> Errors:
+    """Of 200 draws so many can be, and 160 and more cannot: more is flagged by false alarm alone."""
+    return pooled([[0.9, 0.0, 1.0]] * number + [[0.9, 0.8, 1.0]] * (200 - number))
 
 
-@pytest.mark.parametrize(("possible", "known"), [(40, True), (39, False)])  # of 200
-def test_where_fewer_than_a_fifth_of_the_errors_can_be_nothing_is_known(possible: int, known: bool) -> None:
-    errors = pooled([[0.9, 0.0, 1.0]] * possible + [[0.9, 0.8, 1.0]] * (200 - possible))
-    found = estimate(WILD, errors).rogan_gladen
-    assert (found[1:3] != (0.0, 1.0)) is known
-    assert math.isnan(found.standard_error) is not known
+UNLIKE = measured_errors(np.tile([16, 4, 4, 16], (50, 1)))
 
 
-@pytest.mark.parametrize(("tpr", "fpr", "defined"), [(0.7, 0.7, False), (0.1, 0.7, False), (0.7, 0.69, True)])
-def test_a_detector_that_is_expected_to_tell_nothing_has_no_rate(tpr: float, fpr: float, defined: bool) -> None:
-    found = estimate(WILD, pooled([[0.9, 0.0, 1.0]] * 200, tpr, fpr))
-    assert [not math.isnan(part) for part in found.rogan_gladen[:4]] == [defined] * 4
-    assert found.estimated.value == pytest.approx(1.2 * 23 / 146)
+HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
+WHOLE = np.array([[9, 9], [8, 8], [8, 9]])  # nearly every word is
+EXPECTED = [[0.7, 0.1, 1.0], [0.9, 0.05, 2.0], [0.1, 0.4, 9.0], [0.6, 0.12, 0.5]] * 50
+NONE = (NAN, NAN, NAN, NAN)
+ONE = ((0.5, 0.0, 1.0, NAN), ((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0, NAN))
 
 
-def test_draws_of_equal_rates_are_left_out_and_a_large_estimate_keeps_its_bounds() -> None:
-    whole = np.array([[9, 9], [8, 8], [8, 9]])  # nearly every word is flagged
-    draws = np.array([[1.0, 1.0, 2.0], [1.0, 0.5, 9.0]] * 100)
+@pytest.mark.parametrize(
+    ("wild", "errors", "estimated", "rogan_gladen"),
+    [
+        (WILD, None, NONE, NONE),
+        (
+            *(WILD, measured_errors(CALIBRATION, 300)),
+            *((0.183790, 0.102024, 0.271914, 0.0453541), (0.183404, 0.0502286, 0.281812, 0.0609025)),
+        ),
+        # of 2,000 draws one tells nothing: it counts as 0 and as 1
+        (
+            *(WILD, measured_errors(CALIBRATION, 2000)),
+            *((0.183790, 0.096115, 0.277733, 0.0499101), (0.183404, 0.0372510, 0.305850, 0.0668149)),
+        ),
+        # precision and recall alone: Equation 1, with what is flagged drawn alone
+        (
+            *(WILD, errors_of(LanguageCalibration(0.8, 0.5, None, "table"), 200)),
+            *((0.252055, 0.157054, 0.320050, 0.0458044), NONE),
+        ),
+        # of the errors expected in other languages those that can be
+        (
+            *(WILD, pooled(EXPECTED)),
+            *((0.189041, 0.0528244, 1.0, 0.363545), (0.0958904, 0.0118493, 0.171715, 0.0437)),
+        ),
+        # nothing is known where fewer than a fifth can be
+        (WILD, useless(40), (0.189041, 0.0981589, 0.200031, 0.0286277), (0.0958904, 0.0958904, 0.227815, 0.0361899)),
+        (WILD, useless(39), (0.189041, 0.0, 1.0, 0.0286277), (0.0958904, 0.0, 1.0, NAN)),
+        # a detector that is expected to tell nothing has no rate
+        (WILD, pooled([[0.9, 0.0, 1.0]] * 200, 0.7, 0.7), (0.189041, 0.0981589, 0.200031, 0.0286277), NONE),
+        # draws of equal rates are left out, and an estimate beyond 1 keeps its bounds
+        (
+            *(WHOLE, pooled([[1.0, 1.0, 2.0], [1.0, 0.5, 9.0]] * 100, 0.9, 0.1, 2.5)),
+            *((2.5 * 25 / 26, 1.84615, 2.5 * 25 / 26, 0.240605), (1.0, (8 / 9 - 0.5) / 0.5, 1.0, 0.0655634)),
+        ),
+        # a resample without words is left out silently, and a single finding is not certain
+        (
+            *(np.vstack([WILD, [[0, 0]] * 2]), measured_errors(np.array([[9, 1, 3, 40], [0, 0, 0, 5]]))),
+            *((0.189041, 0.0, 1.0, 0.192135), (0.186465, 0.0, 1.0, 0.0924968)),
+        ),
+        # TPR 0.8 and FPR 0.2: a flagged share of 0.02 or 0.95 means that the answers are unlike the texts
+        *(
+            (np.tile([flagged, 100], (4, 1)), UNLIKE, (flagged / 100, 0.0, 1.0, error), (rate, 0.0, 1.0, NAN))
+            for flagged, rate, error in ((0, 0.0, 0.0), (2, 0.0, 0.000401994), (95, 1.0, 0.0190735))
+        ),
+        # one calibration document, or two of one text, tell nothing of how they differ
+        (HALF, measured_errors(np.array([[4, 1, 1, 9]])), *ONE),
+        (HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]), *ONE),
+    ],
+)
+def test_rates_and_their_bounds(
+    wild: Any, errors: Errors | None, estimated: tuple[float, ...], rogan_gladen: tuple[float, ...]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = estimate(whole, pooled(draws, 0.9, 0.1, 2.5))
-    assert found.rogan_gladen[:3] == approx((1.0, (8 / 9 - 0.5) / 0.5, 1.0))
-    assert found.estimated.value == found.estimated.high == pytest.approx(2.5 * 25 / 26)  # limited there, not at 1
+        found = estimate(wild, errors)
+    assert found.detected == Figure(wild[:, 0].sum() / wild[:, 1].sum(), *map(float, share_of_clusters(*wild.T)))
+    assert found.estimated[:4] == pytest.approx(estimated, nan_ok=True, rel=1e-5, abs=1e-12)
+    assert found.rogan_gladen[:4] == pytest.approx(rogan_gladen, nan_ok=True, rel=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "recall"), [(0.8, 0.0), (0.8, NAN), (NAN, 0.8)])
+def test_errors_that_correct_nothing(precision: float, recall: float) -> None:
+    assert errors_of(LanguageCalibration(precision, recall, None, "table")) is None
 
 
 def test_words_are_flagged_by_any_of_their_characters() -> None:
     assert flagged_words("die Katze schläft", [[4, 5, "entity"], [16, 17, "x", 0.5]]) == (2, 3)
     assert flagged_words("die Katze", []) == (0, 2)
     assert flagged_words("我不知道", [[0, 1, "entity"]], "zh") == (1, len(words("我不知道", "zh")))
-    failed, number = flagged_words("die Katze", None)
-    assert math.isnan(failed)
-    assert number == 2
-
-
-HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
-
-
-def test_one_calibration_document_tells_nothing_of_how_they_differ() -> None:
-    found = estimate(HALF, measured_errors(np.array([[4, 1, 1, 9]])))
-    assert found.estimated == approx(Figure(0.5, 0.0, 1.0))
-    assert found.rogan_gladen == approx(Figure((0.5 - 0.1) / (0.8 - 0.1), 0.0, 1.0))
-    two_of_one_text = estimate(HALF, measured_errors(np.array([[2, 1, 0, 4], [2, 0, 1, 5]]), clusters=["a", "a"]))
-    assert [*two_of_one_text] == [approx(part) for part in found]
+    assert flagged_words("die Katze", None) == pytest.approx((NAN, 2), nan_ok=True)
 
 
 @pytest.mark.parametrize(("flagged", "known"), [(0, False), (1, False), (30, True)])
@@ -341,9 +307,3 @@ def test_nothing_is_known_of_answers_in_which_less_is_flagged_than_where_nothing
 )
 def test_words(text: str, language: str | None, expected: list[str]) -> None:
     assert [text[start:end] for start, end in words(text, language)] == expected
-
-
-@pytest.mark.one_python("how time grows")
-def test_a_loop_of_twenty_thousand_characters_is_cut_into_words() -> None:
-    assert len(words("哈" * 20_000, "zh")) > 0
-    assert len(words("すもも" * 6_000, "ja")) > 0

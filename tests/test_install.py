@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,22 +133,10 @@ def test_the_users_include_path_is_stronger(installed: Environment, tmp_path: Pa
 
 
 def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
-    done = run(
-        [
-            str(installed.python),
-            "-X",
-            "importtime",
-            "-c",
-            "import sys; print(sorted(m for m in sys.modules if 'lm_eval' in m))",
-        ],
-        installed.empty,
-        **installed.environment,
-    )
+    code = "import sys; print(sorted(m for m in sys.modules if 'lm_eval' in m))"
+    done = run([str(installed.python), "-X", "importtime", "-c", code], installed.empty, **installed.environment)
     assert done.stdout == "[]\n"
-    ours = [
-        line for line in done.stderr.splitlines() if re.search("lm_eval_tasks|custom_metrics|detector_plugin", line)
-    ]
-    assert ours == []
+    assert not re.search("lm_eval_tasks|custom_metrics|detector_plugin", done.stderr)
     # The line registers a finder, which looks at the names of modules alone.
     assert len((installed.site / "lm_eval_grounded.pth").read_text("utf-8")) < 1000
 
@@ -155,11 +144,8 @@ def test_starting_python_costs_next_to_nothing(installed: Environment) -> None:
 def test_a_hook_that_cannot_start_does_not_break_the_harness(installed: Environment, tmp_path: Path) -> None:
     (tmp_path / "lm_eval_tasks").mkdir()  # a folder of the user's that hides our package
     (tmp_path / "lm_eval_tasks" / "__init__.py").touch()
-    done = run(
-        [str(installed.python), "-c", "import sys; sys.path.insert(0, '.'); import lm_eval; print(lm_eval.__name__)"],
-        tmp_path,
-        **installed.environment,
-    )
+    code = "import sys; sys.path.insert(0, '.'); import lm_eval; print(lm_eval.__name__)"
+    done = run([str(installed.python), "-c", code], tmp_path, **installed.environment)
     assert done.stdout == "lm_eval\n"
     assert "lm-eval-grounded could not start, its tasks are missing" in done.stderr
     assert f"(found: {tmp_path / 'lm_eval_tasks' / '__init__.py'})" in done.stderr
@@ -206,10 +192,8 @@ def test_two_runs_at_once_do_not_disturb_each_other(installed: Environment, tmp_
         *("--tasks", "nomiracl_de,clapnq_rag", "--metadata", '{"mirror": "sample"}', "--log_samples", "--output_path"),
     ]
     environment = {**os.environ, **installed.environment, "LM_EVAL_GROUNDED_CACHE": str(tmp_path / "cache")}
-    runs = [
-        subprocess.Popen([*command, str(tmp_path / name)], cwd=installed.empty, env=environment, stdout=-3, stderr=-3)
-        for name in ("a", "b")
-    ]
+    quiet: dict[str, Any] = {"cwd": installed.empty, "env": environment, "stdout": -3, "stderr": -3}
+    runs = [subprocess.Popen([*command, str(tmp_path / name)], **quiet) for name in ("a", "b")]
     assert [process.wait(timeout=600) for process in runs] == [0, 0]
     a, b = (results_of(tmp_path / name)["results"] for name in ("a", "b"))
     assert a == b

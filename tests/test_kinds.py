@@ -18,12 +18,12 @@ import pytest
 from lxml import html
 from scipy import stats
 
-from custom_metrics.scores.aggregations import NotMeasured, Source, defined_mean, defined_share
+from custom_metrics.scores.aggregations import NotMeasured, defined_mean, defined_share
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.scores.detection import f1, kappa
 from custom_metrics.scores.judging import f_plus_a, flip_rate, share, win_rate
 from custom_metrics.scores.ratings import auc
-from custom_metrics.statistics.figures import CountsOfCluster, Figure, FloatWithCounts, Rows, outcome
+from custom_metrics.statistics.figures import CountsOfCluster, Figure, Rows, outcome
 from custom_metrics.statistics.paired_difference import BOOTSTRAP, CLUSTERS, TANGO
 from detector_plugin.calibration import load
 from lm_eval_tasks.cli import main
@@ -147,16 +147,6 @@ def test_of_every_kind(kind: Any, values: list[Any]) -> None:
             kind.check({"a model": rows})
 
 
-def test_values_carry_counts_and_the_name_of_their_cluster() -> None:
-    carried = [
-        FloatWithCounts(0.5, CountsOfCluster(counts, "abab"[at % 4])) for at, counts in enumerate(filter(None, COUNTS))
-    ]
-    rows = f1.rows(carried)
-    assert rows.clusters == ["a", "b", "a", "b", "a"]
-    assert f1.figure(rows) == f1.figure(f1.rows([list(value.counts) for value in carried], rows.clusters))
-    assert f1.rows(carried, [], Source("task", {}, {})).clusters == []
-
-
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
@@ -189,17 +179,14 @@ def test_an_area_is_compared_by_passage() -> None:
 
 
 def test_the_order_of_tasks_changes_nothing() -> None:
-    rng = np.random.default_rng(2)
+    rng, metric, cells = np.random.default_rng(2), Metric("m"), {run: Cell(0.5, Figure(0.5)) for run in (0, 1)}
     tasks = [
         Measured(defined_mean, {run: Rows(rng.random(size)) for run in (0, 1)}, "documents", (), name)
         for name, size in (("b", 30), ("a", 20), ("c", 40))
     ]
-    cells = {run: Cell(0.5, Figure(0.5)) for run in (0, 1)}
-    columns = [
-        Column("group", Metric("m"), "", cells, order, True) for order in (tasks, tasks[::-1], tasks[1:] + tasks[:1])
-    ]
-    found = [board.tested([column])[0].tested[0, 1] for column in columns]
-    assert found[0] == found[1] == found[2]
+    for order in (tasks[::-1], tasks[1:] + tasks[:1]):
+        of_both = [board.tested([Column("group", metric, "", cells, each, True)])[0] for each in (tasks, order)]
+        assert of_both[0].tested == of_both[1].tested
 
 
 def board_of(runs: int) -> list[Column]:
@@ -208,10 +195,9 @@ def board_of(runs: int) -> list[Column]:
     metric = Metric("balanced_error", aggregation="balanced_error", higher_is_better=False)
     columns = []
     for task in ("a", "b"):
-        wrong = {run: rng.random(20) < 0.3 for run in range(runs)}
-        rows = {
-            run: balanced_error.rows([outcome(n % 2 == 0, not w) for n, w in enumerate(wrong[run])]) for run in wrong
-        }
+        wrong = rng.random((runs, 20)) < 0.3
+        outcomes = [[outcome(n % 2 == 0, not w) for n, w in enumerate(of_run)] for of_run in wrong.tolist()]
+        rows = {run: balanced_error.rows(values) for run, values in enumerate(outcomes)}
         cells = {run: Cell.of(balanced_error.figure(of_run), metric, False) for run, of_run in rows.items()}
         columns.append(Column(task, metric, "", cells, [Measured(balanced_error, rows, "documents", task=task)]))
     both = [task for column in columns for task in column.measured]
@@ -222,11 +208,10 @@ def test_twice_the_runs_cost_four_times_in_pairs() -> None:
     """Of ten runs there are 45 pairs, of twenty there are 190."""
     few, many = board_of(10), board_of(20)
     assert calls(lambda: board.tested(many)) < 4.3 * calls(lambda: board.tested(few))
-    mean_of_few, mean_of_many = board.tested(few)[0], board.tested(many)[0]
-    assert calls(lambda: board.best_by_cost(mean_of_many, 1.0)) < 4.3 * calls(
-        lambda: board.best_by_cost(mean_of_few, 1.0)
-    )
-    assert calls(lambda: [*differences_of(mean_of_many)]) < 4.3 * calls(lambda: [*differences_of(mean_of_few)])
+    means = board.tested(few)[0], board.tested(many)[0]
+    for work in (lambda mean: board.best_by_cost(mean, 1.0), lambda mean: [*differences_of(mean)]):
+        of_few, of_many = (calls(lambda mean=mean, work=work: work(mean)) for mean in means)
+        assert of_many < 4.3 * of_few
 
 
 # -------------------------------------------------------------------------------------------- a benchmark elsewhere

@@ -1,10 +1,8 @@
-"""The lexical detector: what it flags, what it survives, and weights that anybody can make again."""
+"""The lexical detector: what it flags and survives, spellings that are one to it, unseen languages, weights made again."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,23 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custom_metrics.reading.words import words
-from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import Detector, lexical, load_detector
-from detector_plugin.labelled import LabelledAnswer
 from detector_plugin.lexical import LexicalDetector, maximise_iou
 from detector_plugin.lexical.features import CASE, FEATURE_NAMES, MISSING, answer_features, joined_features
-from detector_plugin.lexical.reference import normalise, stem
-from tests.development.lexical.copies import (
-    collect_names,
-    draw_copy,
-    rare_words,
-    seeded_generator,
-    swap_name,
-    swap_number,
-    swap_word,
-    words_by_frequency,
-)
-from tests.development.lexical.held_out import bins, calibration_error
+from detector_plugin.lexical.reference import joined, joined_reference, normalise, place_in_joined, stem
 from tests.development.lexical.training import to_bytes
 from tests.miniature import MINIATURE
 
@@ -58,12 +43,10 @@ def flagged(detector: LexicalDetector, reference: str, answer: str, language: st
 def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert isinstance(detector, Detector)
     assert isinstance(load_detector("lexical", held_out=True), LexicalDetector)
-    assert detector.name == "lexical"
     assert detector.licence == "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
-    assert len(detector.version) == 12
-    assert LexicalDetector(held_out=True).version == f"{detector.version}-held-out"
-    assert LexicalDetector(threshold=0.7).version == f"{detector.version}-t0.7"
-    assert LexicalDetector(spans="iou").version == f"{detector.version}-iou"
+    assert (detector.name, len(detector.version)) == ("lexical", 12)
+    for options, suffix in (({"held_out": True}, "held-out"), ({"threshold": 0.7}, "t0.7"), ({"spans": "iou"}, "iou")):
+        assert LexicalDetector(**options).version == f"{detector.version}-{suffix}"
 
 
 def test_the_reference_quoted_is_clean_and_invention_is_flagged(detector: LexicalDetector) -> None:
@@ -87,10 +70,6 @@ BIOGRAPHIES = {
         "Marie Keller war eine Physikerin. Sie wurde 1867 in Warschau geboren und zog als junge Frau nach Paris. Dort "
         "studierte sie an der Sorbonne und heiratete den Chemiker Pierre Lambert. Ihre Tochter Irene wurde Ärztin in Lyon."
     ),
-    "es": (
-        "Marie Keller fue una física. Nació en Varsovia en 1867 y se mudó a París cuando era joven. Allí estudió en la "
-        "Sorbona y se casó con el químico Pierre Lambert. Su hija Irene fue médica en Lyon."
-    ),
     "fi": (
         "Marie Keller oli fyysikko. Hän syntyi Varsovassa vuonna 1867 ja muutti nuorena Pariisiin. Siellä hän opiskeli "
         "Sorbonnessa ja meni naimisiin kemisti Pierre Lambertin kanssa. Heidän tyttärensä Irene oli lääkäri Lyonissa."
@@ -99,7 +78,6 @@ BIOGRAPHIES = {
 NAMES = {
     "en": "Warsaw Paris Sorbonne Lambert Lyon",
     "de": "Warschau Paris Sorbonne Lambert Lyon",
-    "es": "Varsovia París Sorbona Lambert Lyon",
     "fi": "Varsovassa Pariisiin Sorbonnessa Lambertin Lyonissa",
 }
 """Of the biographies."""
@@ -126,8 +104,8 @@ def test_a_name_that_stands_nowhere_in_the_reference_is_found(detector: LexicalD
         *((reference, "Der Dom steht.", "de", True) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
         *((reference, "", "de", False) for reference in ("", " \n", "⁇ ️ ⁇ ️", "!?")),
         *((reference, "I don't know.", "de", False) for reference in (REFERENCE, "")),  # makes nothing up
-        *((reference, "Das weiß ich leider nicht.", "de", False) for reference in (REFERENCE, "")),
-        *((reference, "我不知道。", "zh", False) for reference in (REFERENCE, "")),
+        (REFERENCE, "Das weiß ich leider nicht.", "de", False),
+        (REFERENCE, "我不知道。", "zh", False),
     ],
 )
 def test_an_answer_without_anything_of_the_reference_is_flagged_whole_unless_it_abstains(
@@ -142,27 +120,22 @@ def test_each_answer_is_read_alone(detector: LexicalDetector) -> None:
     together = detector.detect([REFERENCE] * 6, answers, languages)
     alone = [detector.detect([REFERENCE], [a], [code])[0] for a, code in zip(answers, languages, strict=True)]
     assert together == alone
-    with pytest.raises(ValueError, match="2 answers, but 1 references"):
-        detector.detect(["r"], ["a", "b"], ["de", "de"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ("A reference.", "An answer.", "en"),
-            r"answers is one text\. Of one answer: detect\(\[reference\], \[answer\], \[",
-        ),
+        (("A ref.", "An answer.", "en"), r"answers is one text\. Of one answer: detect\(\[reference\], \[answer\], \["),
         ((["r"], ["a"], "en"), "languages is one text"),
         (("r", ["a"], ["en"]), "references is one text"),
         ((["r"], ["a"], ["en"], "q"), "questions is one text"),
         ((["r", "r"], ["a", None], ["en", "en"]), r"answers\[1\] is NoneType: None"),
-        (([b"r"], ["a"], ["en"]), r"references\[0\] is bytes: b'r'"),
+        ((["r"], ["a", "b"], ["de", "de"]), "2 answers, but 1 references"),
     ],
 )
 def test_what_is_no_list_of_texts_is_said(detector: LexicalDetector, arguments: tuple[Any, ...], said: str) -> None:
     """A text is a sequence, too: of its characters."""
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ValueError, match=said):
         detector.detect(*arguments)
 
 
@@ -190,15 +163,11 @@ def test_spellings_and_inflections_are_made_comparable() -> None:
     assert stem("1248") != stem("1249")
 
 
-@pytest.mark.parametrize(
-    "size",
-    [2_000, 20_000, pytest.param(100_000, marks=pytest.mark.slow)],  # 5 s: what grows faster than linear shows
-)
-def test_long_answers_and_references_are_read(detector: LexicalDetector, size: int) -> None:
-    answer = " ".join(f"wort{number % 997}." for number in range(size))
+def test_long_answers_and_references_are_read(detector: LexicalDetector) -> None:
+    answer = " ".join(f"wort{number % 997}." for number in range(20_000))
     assert detector.detect([answer], [answer], ["de"]) == [[]]  # quoted
     (probabilities,) = detector.probabilities(["Der Dom."], [answer], ["de"])
-    assert len(probabilities) == size
+    assert len(probabilities) == 20_000
 
 
 def test_the_weights_are_small_and_of_the_paper_languages() -> None:
@@ -253,14 +222,6 @@ def test_the_cut_of_largest_expected_overlap(probabilities: list[float], marked:
     assert found.tolist() == marked
 
 
-def test_the_calibration_error_in_ten_bins() -> None:
-    probabilities = np.array([0.05, 0.05, 0.95, 1.0, 0.5])
-    hallucinated = np.array([False, True, True, True, False])
-    assert bins(probabilities, hallucinated) == [(0.05, 0.5, 2), (0.5, 0.0, 1), (0.975, 1.0, 2)]
-    assert calibration_error(probabilities, hallucinated) == pytest.approx((2 * 0.45 + 0.5 + 2 * 0.025) / 5)
-    assert np.isnan(calibration_error(probabilities[:0], hallucinated[:0]))
-
-
 def test_the_readme_says_what_the_calibration_says() -> None:
     """Columns of mFAVA's MEASUREMENTS.md: documents, precision and recall, against the shipped calibration."""
     from detector_plugin import calibration
@@ -307,10 +268,7 @@ OTHER_FEATURES = (lexical.WEIGHTS / lexical.MAIN_WEIGHTS).read_bytes().replace(b
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        *(
-            (content, NO_WEIGHTS)
-            for content in (b"", b"\x80\x04N.", b"\xff" * 64, b"\x02\x00\x00\x00\x00\x00\x00\x00{}")
-        ),
+        *((content, NO_WEIGHTS) for content in (b"", b"\x80\x04N.", b"\xff" * 64, b"\x02" + bytes(7) + b"{}")),
         (OTHER_FEATURES, "trained on other features"),
         (written(nodes=np.array([1, 5, 1], np.uint16)), NO_WEIGHTS),
         (written(number=TREES["number"][:5]), NO_WEIGHTS),
@@ -346,35 +304,6 @@ def test_the_weights_can_be_read_with_safetensors() -> None:
     assert len(arrays["feature"]) == len(arrays["number"]) == len(MAIN.trees.left)
 
 
-def test_copies_with_a_word_swapped() -> None:
-    """What the last trees learn from."""
-    texts = {"de": [BIOGRAPHIES["de"], REFERENCE], "en": [BIOGRAPHIES["en"]], "es": [BIOGRAPHIES["es"]]}
-    names = collect_names(texts)
-    assert names["en"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne", "Warsaw"]
-    assert names["de"] == ["Irene", "Keller", "Lambert", "Lyon", "Paris", "Pierre", "Sorbonne"]  # no "Frau", no "Dom"
-    assert words_by_frequency(texts["de"])[:6] == "der eine in und wurde als".split()  # those of both first
-    assert rare_words([f"word{n}" for n in range(3_002)] + ["bee", "honey"]) == ["word3000", "word3001", "honey"]
-    document = LabelledAnswer(BIOGRAPHIES["en"], "", "en", "gold", (), "Who married Pierre Lambert in Oslo?")
-
-    def swapped(copy: LabelledAnswer | None) -> str:
-        """The word that was swapped in; empty where none was."""
-        return "" if copy is None else copy.answer[copy.spans[0].start : copy.spans[0].end]
-
-    for number in range(20):
-        random = seeded_generator((number,), "any")
-        copy = draw_copy(document, random)
-        assert copy is not None
-        assert copy.answer in document.reference
-        assert copy.answer.count(". ") >= 2  # three sentences or four
-        assert swapped(swap_name(copy, ["Oslo", "Lyon", "Durand", *names["en"]], random)) == "Durand"  # Oslo is asked
-        assert swapped(swap_word(copy, ["she", "was", "however"], random)) == "however"
-        assert swap_word(copy, ["married"], random) is None
-        dated = swap_number(copy, random)
-        assert (dated is None) == ("1867" not in copy.answer)
-        assert dated is None or dated.answer.replace(swapped(dated), "1867") == copy.answer
-    assert draw_copy(replace(document, reference="One. Two."), seeded_generator((0,))) is None
-
-
 def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
     """And these bytes: features and trees of the shipped weights are made by the same code."""
     lightgbm = pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
@@ -391,19 +320,113 @@ def test_training_a_few_gives_the_same_bytes_whatever_the_order() -> None:
         assert hashlib.sha256(first).hexdigest() == digest
 
 
-@pytest.mark.slow("trains eleven forests, in processes of their own")
-def test_the_weights_of_a_mirror_are_trained_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("lightgbm", reason="training needs LightGBM (extra test)")
-    from tests.development.lexical import __main__ as command
+# ---------------------------------------------------------------------- numbers in groups, words split at a line's end
 
-    some = [d for d in command.labelled_answers(MINIATURE) if d.language in ("de", "fi", "fr", "tr")]
-    monkeypatch.setattr(command, "labelled_answers", lambda mirror, names=None: some)
-    command.main(["--mirror", MINIATURE, "-o", str(tmp_path)])
-    left_out = [f"{code}{family}" for code in ("de", "fi", "fr") for family in ("", ".model-1", ".model-2")] + ["tr"]
-    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
-        *("calibration.json", "weights/lexical.safetensors"),
-        *(f"weights/held_out/{name}.safetensors" for name in left_out),
-    }
-    content = json.loads((tmp_path / "calibration.json").read_text("utf-8"))
-    assert content["detector"]["version"] == LexicalDetector(weights=tmp_path / "weights").version
-    assert {code: {*kinds} for code, kinds in content["languages"].items()}["de"] == {"real", "gold", "silver"}
+
+@pytest.mark.parametrize(
+    ("text", "language", "whole"),
+    [
+        # several groups, or a decimal mark: in any language
+        *((text, None, "1234567") for text in "1,234,567 1.234.567 1'234'567 12,34,567 １,２３４,５６７".split()),
+        *((text, None, "1234567") for text in ("1 234 567", "1\u00a0234\u00a0567", "1\u202f234\u202f567", "१२,३४,५६७")),
+        *((text, None, whole) for text, whole in (("1,234.5", "1234.5"), ("1.234.567,89", "1234567,89"))),
+        # one group: by the language
+        *(("1.234", language, "1234") for language in ("de", "it", "tr")),
+        *(("1,234", language, "1234") for language in ("en", "ja", "hi")),
+        *(("10 000", language, "10000") for language in ("fr", "ru", "fi")),
+        *((text, language, text) for text in ("1.234", "1 234") for language in ("en", "zh", None)),
+        *((text, language, text) for text in ("1,234", "1 234") for language in ("de", "xx", None)),
+        ("約1,234人", "ja", "約1234人"),
+        ("١٬٢٣٤", "ar", "1234"),
+        ("Es sind 1.234. Und", "de", "Es sind 1234. Und"),
+        # none
+        *((text, "de", text) for text in ("3.14", "0.123", "12.345.6", "192.168.1.1", "030 123 456", "1.2.2024")),
+        *((text, "en", text) for text in ("1,234,56", "2020,345", "0,123", "in 2020 345 people")),
+        # words split at a line's end
+        ("har-\nbour, har\u2010 \r\n  bour", "en", "harbour, harbour"),
+        ("Leuch\u00ad\ntturm, Nord\u00ad\nRhein", "de", "Leuchtturm, NordRhein"),
+        ("North-\nRhine 12-\n13 a -\nb - \n\nc", "en", "North-\nRhine 12-\n13 a -\nb - \n\nc"),
+    ],
+)
+def test_numbers_in_groups_and_split_words_are_one(text: str, language: str | None, whole: str) -> None:
+    assert joined(text, language)[0] == whole
+    removed = joined(text, language)[1]
+    assert place_in_joined([0, len(text)], removed) == [0, len(whole)]
+    assert len(joined_features("Text", text, language)) == len(words(text, language))
+
+
+def test_a_hyphen_at_a_lines_end_may_belong_to_the_word() -> None:
+    assert joined_reference("a well-\nknown light-\nhouse", "en") == "a wellknown lighthouse\nwell known\nlight house"
+    assert joined("light-\nhouse", "en", {"house"}.__contains__)[0] == "light-\nhouse"
+    english = "The rest of the town is in 1,234 houses."
+    assert "1234" in joined_reference(english, "de")  # written in English, for an answer in German
+    assert "1,234" in joined_reference("Es sind 1,234 Meter.", "de")
+
+
+NUMBERED = {"en": "The lighthouse of the town has {} steps.", "de": "Der Leuchtturm der Stadt hat {} Stufen."}
+
+
+@pytest.mark.parametrize(
+    ("language", "reference", "answer", "right"),
+    [
+        *(("en", "1,234", same, True) for same in ("1234", "1'234", "1\u202f234", "１２３４", "๑๒๓๔")),
+        *(("de", "1.234", same, True) for same in ("1234", "1\u202f234", "１.２３４")),
+        *(("en", "1,234", other, False) for other in ("1.234", "1,243")),
+        *(("de", "1.234", other, False) for other in ("1,234", "1.243")),
+        ("de", "1,234", "1,234", True),
+    ],
+)
+def test_a_number_is_the_same_in_any_digits_and_groups(
+    detector: LexicalDetector, language: str, reference: str, answer: str, right: bool
+) -> None:
+    text = NUMBERED[language]
+    spans = flagged(detector, text.format(reference), text.format(answer), language)
+    assert spans == ([] if right else [answer])
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "language"),
+    [
+        ("灯台の高さは42メートル、1887年に建てられた。", "灯台の高さは４２メートル、１８８７年に建てられた。", "ja"),
+        ("สร้างในปี พ.ศ. 2430", "สร้างในปี พ.ศ. ๒๔๓๐", "th"),
+        ("The lighthouse stands outside the harbour.", "The light-\nhouse stands outside the har-\nbour.", "en"),
+        ("Der Leuch\u00ad\ntturm ist von der Inge\u00ad\nnieurin.", "Der Leuchtturm ist von der Ingenieurin.", "de"),
+        ("The well-\nknown lighthouse stands here.", "The well-known lighthouse stands here.", "en"),
+    ],
+)
+def test_a_word_is_the_same_however_it_is_written(
+    detector: LexicalDetector, reference: str, answer: str, language: str
+) -> None:
+    assert flagged(detector, reference, answer, language) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ held out
+
+
+# IoU and rho that the weights that ship reach, rounded down, beside the reference that the tasks take. The mFAVA README has
+# the figures without the model's family, and what was tried.
+FLOORS = [
+    *(("ar", 0.55, 0.58), ("ca", 0.55, 0.62), ("cs", 0.46, 0.56), ("de", 0.46, 0.47), ("en", 0.50, 0.52)),
+    *(("es", 0.38, 0.51), ("eu", 0.53, 0.55), ("fa", 0.49, 0.52), ("fi", 0.63, 0.60), ("it", 0.65, 0.69)),
+]
+GOLD_F1 = 70
+SILVER = ("eu", "fi", "sr", "cs", "ko", "pl", "vi", "fr", "ur", "id", "ca", "la")
+SILVER_F1 = 70
+
+
+@pytest.mark.slow("reads every annotated answer of the mirror")
+def test_real_answers_inserted_errors_and_the_calibration_in_languages_and_families_never_seen(hub: str) -> None:
+    from lm_eval_tasks.detection.labelled_answers import labelled_answers
+    from tests.development.lexical.held_out import predictions, summary
+
+    documents = labelled_answers(hub)
+    found = summary(documents, list(predictions(documents)))
+    for language, iou, rho in FLOORS:
+        figures = found[language, "real"]
+        assert (figures["iou"] >= iou, figures["rho"] >= rho) == (True, True), (language, figures)
+    f1 = [found[language, "gold"]["f1"] for language in ("de", "tr", "ar")]
+    assert sum(f1) / 3 >= GOLD_F1
+    assert min(f1) >= 64
+    silver = [found[language, "silver"]["f1"] for language in SILVER]
+    assert sum(silver) / len(silver) >= SILVER_F1  # of the unreadable Latin references, too
+    assert found["all", "all"]["ece"] <= 0.05

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -53,51 +53,39 @@ def abstention() -> None:
     """F1 on the test answers, and answers a second on one core: distinct ones, so that no cache helps."""
     from custom_metrics.abstention import LANGUAGES, _reads_as_abstention, is_abstention
     from custom_metrics.abstention.phrases import lexicon_of
+    from custom_metrics.relevance import robust_label
 
     folder = Path(__file__).parents[1] / "data" / "abstention"
-    found = {"unseen": Counter[tuple[bool, bool]](), "tuning": Counter[tuple[bool, bool]]()}
-    total, spent = 0, 0.0
-    for language in LANGUAGES:
-        texts = []
-        for kind, counts in found.items():
-            rows = map(json.loads, (folder / kind / f"{language}.jsonl").read_text("utf-8").splitlines())
-            for row in rows:
-                texts.append(row["text"])
+    texts: list[tuple[str, str]] = []
+    for kind in ("unseen", "tuning"):
+        counts: Counter[tuple[bool, bool]] = Counter()
+        for language in LANGUAGES:
+            for row in map(json.loads, (folder / kind / f"{language}.jsonl").read_text("utf-8").splitlines()):
+                texts.append((row["text"], language))
                 counts[row["abstains"], is_abstention(row["text"], language)] += 1
-        _reads_as_abstention.cache_clear()
-        with timed(time.process_time) as seconds:
-            for text in texts:
-                is_abstention(text, language)
-        total, spent = total + len(texts), spent + seconds[0]
-    for kind, counts in found.items():
         false, missed = counts[False, True], counts[True, False]
         f1 = 2 * counts[True, True] / (2 * counts[True, True] + false + missed)
         what = f"abstention, F1 on {counts.total()} {kind} answers"
         report(what, f"{f1:.3f}", f">= 0.978 ({false} false, {missed} missed)")
-    report(
-        f"abstention, {total} distinct answers of {len(LANGUAGES)} languages", f"{total / spent:,.0f}/s", ">= 20,000/s"
-    )
+
+    def speed(what: str, read: Callable[..., Any], answers: Sequence[tuple[str, str]], bar: str) -> None:
+        _reads_as_abstention.cache_clear()
+        with timed(time.process_time) as seconds:
+            for text, language in answers:
+                read(text, language)
+        report(f"{what} {len(answers)} answers", f"{len(answers) / seconds[0]:,.0f}/s", bar)
+
+    speed(f"abstention, {len(LANGUAGES)} languages, distinct", is_abstention, texts, ">= 20,000/s")
     if SHARED.is_dir():
         released = []
         for path in sorted((SHARED / "reference" / "nomiracl_outputs").glob("*.jsonl.gz")):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 released += [(row["response"], row["language"]) for row in map(json.loads, lines)]
-        with timed(time.process_time) as seconds:
-            for text, language in released:
-                is_abstention(text, language)
-        mean = sum(len(text) for text, _ in released) / len(released)
-        what = f"abstention, {len(released)} released answers, mean {mean:.0f} characters"
-        report(what, f"{len(released) / seconds[0]:,.0f}/s", "")
-        from custom_metrics.relevance import robust_label
-
+        speed("abstention, released", is_abstention, released, "")
         for language in LANGUAGES:
             lexicon_of(language)
-        for name, answers, bar in (("distinct", list(dict.fromkeys(released)), ""), ("all", released, ">= 20,000/s")):
-            _reads_as_abstention.cache_clear()
-            with timed(time.process_time) as seconds:
-                for text, language in answers:
-                    robust_label(text, language)
-            report(f"robust label, {name} {len(answers)} released answers", f"{len(answers) / seconds[0]:,.0f}/s", bar)
+        speed("robust label, distinct released", robust_label, list(dict.fromkeys(released)), "")
+        speed("robust label, all released", robust_label, released, ">= 20,000/s")
     for kilobytes in (10, 100, 1000):
         hostile = f"{kilobytes} " + "i don't know, but the text does not " * (kilobytes * 28)
         with timed(time.process_time) as seconds:
@@ -321,40 +309,38 @@ def _read_log(folder: Path, name: str, longest: int | None, answers: int) -> Non
             record["passages"] = source["passages"][: longest and 20 * longest]
             record["answer"] = " ".join([*answer.split()[:longest], str(number)])
             stream.write(json.dumps(record) + "\n")
-    own, detect = [0.0], LexicalDetector.detect
+    spent: Counter[str] = Counter()
 
-    def timed_detect(*arguments: Any) -> Any:
-        with timed(time.process_time) as seconds:
-            spans = detect(*arguments)
-        own[0] += seconds[0]
-        return spans
+    def count(where: Any, name: str) -> None:
+        """Count the seconds of a method from now on."""
+        work = getattr(where, name)
 
-    setattr(LexicalDetector, "detect", timed_detect)  # noqa: B010  # mypy: a method
-    log = open_log(folder / "log.jsonl", "log", {})
+        def counted(*arguments: Any) -> Any:
+            with timed(time.process_time) as seconds:
+                found = work(*arguments)
+            spent[name] += seconds[0]  # type: ignore[assignment]
+            return found
+
+        setattr(where, name, counted)
+
+    log, summary = open_log(folder / "log.jsonl", "log", {}), LogSummary(["tenant"])
     with timed(time.process_time) as reading:
         assert sum(1 for _ in log.answers(None, {})) == answers
-    summary = LogSummary(["tenant"])
-    grouping, add = [0.0], summary.add
-
-    def timed_add(answer: Any) -> None:
-        with timed(time.process_time) as seconds:
-            add(answer)
-        grouping[0] += seconds[0]
-
-    setattr(summary, "add", timed_add)  # noqa: B010  # mypy: a method
+    count(LexicalDetector, "detect")
+    count(summary, "add")
     with timed(time.process_time) as whole:
         detect_log([log], folder / "out.jsonl", summary=summary)
     with timed(time.process_time) as showing:
         summary_text(summary, "log", "lexical")
-    grouping[0] += showing[0]
-    report(f"{name}, the detector's own time", f"{own[0]:.0f} s", "")
+    own, grouping = spent["detect"], spent["add"] + showing[0]
+    report(f"{name}, the detector's own time", f"{own:.0f} s", "")
     for what, seconds, bar in (
         ("reading", reading[0], ""),
-        ("grouping", grouping[0], ""),
-        ("reading and grouping", reading[0] + grouping[0], "<= 10 %"),
-        ("judging and writing", whole[0] - own[0] - reading[0] - grouping[0] + showing[0], ""),
+        ("grouping", grouping, ""),
+        ("reading and grouping", reading[0] + grouping, "<= 10 %"),
+        ("judging and writing", whole[0] - own - reading[0] - spent["add"], ""),
     ):
-        report(f"{name}, {what}", f"{100 * seconds / own[0]:.1f} % of it", bar)
+        report(f"{name}, {what}", f"{100 * seconds / own:.1f} % of it", bar)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     report(f"{name}, peak memory", f"{peak:.2f} GB", "<= 1 GB")
 

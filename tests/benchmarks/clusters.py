@@ -17,7 +17,7 @@ from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.statistics.figures import Figure, Rows
 from custom_metrics.statistics.intervals import share_of_clusters, wilson
 from lm_eval_tasks.results.logs.gate import FAILED, check_limit
-from tests.benchmarks.statistics import Row
+from tests.benchmarks.statistics import Row, print_checks
 
 ROUNDS = 2000
 RATES, CORRELATIONS = (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9), (0.05, 0.3, 0.8)
@@ -103,15 +103,5 @@ def check_differences(rounds: int = ROUNDS) -> Iterator[Row]:
         yield Row(f"{what}: baseline fails", f"{100 * failed:.1f} %", failed <= 0.05, "<= 5 %")
 
 
-def main() -> int:
-    missed = 0
-    for check in (check_shares, check_gate, check_differences):
-        print((check.__doc__ or "").partition("\n")[0])
-        for row in check():
-            missed += not row.holds
-            print(f"  {row.what:75} {row.value:55} bar: {row.bar}{'' if row.holds else '   MISSED'}", flush=True)
-    return int(missed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_checks(check_shares, check_gate, check_differences))

@@ -29,7 +29,7 @@ from custom_metrics.statistics.paired_difference import (
 )
 from custom_metrics.statistics.random_effects import Errors
 from custom_metrics.statistics.strata import linearised, mean_of_shares, mean_of_strata
-from tests.benchmarks.statistics import Row
+from tests.benchmarks.statistics import Row, print_checks
 
 ROUNDS = 2000
 _SEED = 29
@@ -75,15 +75,8 @@ VALUES: dict[str, tuple[Callable[[Random, tuple[int, ...]], Floats], float]] = {
     "rare (3 in 100)": (lambda rng, shape: np.where(rng.random(shape) < 0.03, rng.random(shape), 0.0), 0.015),
 }
 SIZES: dict[str, Sequence[int]] = {
-    "5": [5],
-    "10": [10],
-    "30": [30],
-    "1 and 200": [1, 200],
-    "2 and 200": [2, 200],
-    "3, 3 and 3": [3, 3, 3],
-    "18 strata of 1": [1] * 18,
-    "9 strata of 2": [2] * 9,
-    "1 and 3 of 50": [1, 50, 50, 50],
+    **{"5": [5], "10": [10], "30": [30], "1 and 200": [1, 200], "2 and 200": [2, 200], "3, 3 and 3": [3, 3, 3]},
+    **{"18 strata of 1": [1] * 18, "9 strata of 2": [2] * 9, "1 and 3 of 50": [1, 50, 50, 50]},
 }
 
 
@@ -222,19 +215,8 @@ def check_correlations(rounds: int = ROUNDS // 4) -> Iterator[Row]:
 
 def check_tiny_strata(rounds: int = ROUNDS) -> Iterator[Row]:
     """Shares of strata of 1 to 50 documents: how often equal models are called different, and how often bounds hold."""
-    for strata, size in (
-        (2, 5),
-        (2, 10),
-        (4, 1),
-        (4, 3),
-        (9, 1),
-        (9, 5),
-        (9, 10),
-        (18, 1),
-        (18, 3),
-        (18, 10),
-        (18, 50),
-    ):
+    few = [(2, 5), (2, 10), (4, 1), (4, 3), (9, 1), (9, 5), (9, 10), (18, 1), (18, 3), (18, 10), (18, 50)]
+    for strata, size in few:
         for first, second in ((0.02, 0.02), (0.1, 0.1), (0.5, 0.5), (0.3, 0.5), (0.02, 0.9)):
             rng, shape = np.random.default_rng(_SEED), (strata, rounds)
             b = rng.binomial(size, first * (1 - second), shape)
@@ -271,35 +253,22 @@ def check_nothing_flagged(rounds: int = ROUNDS // 10) -> Iterator[Row]:
             )
             difference = kind.difference(one, other)
             found.append((difference.low, difference.high, difference.p))
-        low, high, p = np.array(found).T
-        yield _held(low, high, 0.0).row(f"estimated rate, {answers} answers, {often:g} flagged: bounds hold", 0.93)
-        yield _errors(p).row(
-            f"estimated rate, {answers} answers, {often:g} flagged: called different", 0.06, error=True
-        )
-
-
-CHECKS = (
-    check_differences_of_means,
-    check_means,
-    check_means_of_scores,
-    check_ratios,
-    check_ratio_figures,
-    check_areas,
-    check_correlations,
-    check_tiny_strata,
-    check_nothing_flagged,
-)
-
-
-def main() -> int:
-    missed = 0
-    for check in CHECKS:
-        print((check.__doc__ or "").partition("\n")[0])
-        for row in check():
-            missed += not row.holds
-            print(f"  {row.what:62} {row.value:34} bar: {row.bar}{'' if row.holds else '   MISSED'}", flush=True)
-    return int(missed > 0)
+        (low, high, p), what = np.array(found).T, f"estimated rate, {answers} answers, {often:g} flagged"
+        yield _held(low, high, 0.0).row(f"{what}: bounds hold", 0.93)
+        yield _errors(p).row(f"{what}: called different", 0.06, error=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        print_checks(
+            check_differences_of_means,
+            check_means,
+            check_means_of_scores,
+            check_ratios,
+            check_ratio_figures,
+            check_areas,
+            check_correlations,
+            check_tiny_strata,
+            check_nothing_flagged,
+        )
+    )

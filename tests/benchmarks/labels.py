@@ -141,7 +141,7 @@ def held(
 
 def main() -> None:
     released = cells(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared"))
-    lines, missed = [], []
+    names, lines, missed = [" ".join(key) for key in released], [], []
     for case in (*CASES, IN_DOUBT):
         for number in NUMBERS:
             found = [held(cell, case, number, ROUNDS, seed) for seed, cell in enumerate(released.values())]
@@ -149,15 +149,14 @@ def main() -> None:
                 shares = [of_cell[metric.name][:, 0].mean() if metric.name in of_cell else 1.0 for of_cell in found]
                 every = np.concatenate([of_cell[metric.name] for of_cell in found if metric.name in of_cell])
                 worst = int(np.argmin(shares))
-                again = held(released[[*released][worst]], case, number, MORE_ROUNDS, worst, [metric])[metric.name][
-                    :, 0
-                ].mean()
-                name = metric.name.removeprefix("marked_")
+                again = held([*released.values()][worst], case, number, MORE_ROUNDS, worst, [metric])[metric.name]
+                of_worst = again[:, 0].mean()
                 share, width, by_marks = every.mean(axis=0)
-                cells_ = f"{100 * share:.1f} %", f"{100 * again:.1f} % ({' '.join([*released][worst])})"
-                lines.append([case, number, name, *cells_, f"{width:.3f}", f"{by_marks:.3f}"])
-                print(*lines[-1], sep="; ", file=sys.stderr, flush=True)
-                missed += [" ".join(map(str, lines[-1]))] if min(share, again) < LEAST else []
+                row = [case, number, metric.name.removeprefix("marked_"), f"{100 * share:.1f} %"]
+                row += [f"{100 * of_worst:.1f} % ({names[worst]})", f"{width:.3f}", f"{by_marks:.3f}"]
+                print(*row, sep="; ", file=sys.stderr, flush=True)
+                missed += [" ".join(map(str, row))] if min(share, of_worst) < LEAST else []
+                lines.append(row)
     header = "labels; draws; rate; held; held in the worst cell; width; width of the marks alone"
     print(*table(header, lines), sep="\n")
     if missed:

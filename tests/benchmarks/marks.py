@@ -273,26 +273,21 @@ def main() -> None:
             more = [of_rates(each, reading, number)[0] for reading in (guesses, opposite)]
             others.append([f"{language} {kind}", number, joined, alone, *more, of_pair(halves(each), number)[2]])
             print(*others[-1], sep="; ", file=sys.stderr, flush=True)
-    header = "answers; number; truth; the detector expects; Rogan-Gladen's width"
-    print(*table(f"{header}; {'; '.join(f'{number} marks: held, width' for number in NUMBERS)}", rates), sep="\n")
-    print()
-    header = (
-        "answers; marks; held, width; marks alone; a guessing detector; one that says the opposite; difference of two"
-    )
-    print(*table(header, others), sep="\n")
-    print()
     small = [
         [" ".join(key), *(of_small_runs(each, number) for number in OF_SMALL_RUN)] for key, each in answers.items()
     ]
-    header = f"runs of {SMALL_RUN} answers; {'; '.join(f'{number} marks: held, width' for number in OF_SMALL_RUN)}"
-    print(*table(header, small), sep="\n")
-    print()
-    low = []
-    for row in low_rates(answers):
-        low.append(row)
-        print(*row, sep="; ", file=sys.stderr, flush=True)
-    header = "rates of two models; marks; held, width: the first; the second; their difference; by Student's t"
-    print(*table(header, low), sep="\n")
+    low = [*low_rates(answers)]
+    held = [f"{number} marks: held, width" for number in (*NUMBERS, *OF_SMALL_RUN)]
+    for header, rows in (
+        (f"answers; number; truth; the detector expects; Rogan-Gladen's width; {'; '.join(held[:3])}", rates),
+        (
+            "answers; marks; held, width; marks alone; a guessing detector; one that says the opposite; two models",
+            others,
+        ),
+        (f"runs of {SMALL_RUN} answers; {'; '.join(held[3:])}", small),
+        ("rates of two models; marks; held, width: the first; the second; their difference; by Student's t", low),
+    ):
+        print(*table(header, rows), sep="\n", end="\n\n")
     barred = [*rates, *others, *small, *(row[:-1] for row in low)]  # Student's t is there to be compared with
     if missed := [f"{row[0]}: {cell}" for row in barred for cell in row if isinstance(cell, Held) and not cell.meets]:
         sys.exit(f"bounds that do not hold {LEAST:.0%} to {MOST:.1%} of the time: {'; '.join(missed)}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.statistics.marked import Draws, MarkedMean, marked_difference, marked_mean
-from tests.benchmarks.statistics import Row
+from tests.benchmarks.statistics import Row, print_checks
 
 ROUNDS, ANSWERS = 2000, 300
 NUMBERS, RATES = (15, 50), (0.02, 0.06)
@@ -98,15 +98,5 @@ def check_differences(rounds: int = ROUNDS) -> Iterator[Row]:
         yield Row(what, f"{100 * false / rounds:.1f} %", false / rounds <= 0.06, "<= 6 %")
 
 
-def main() -> int:
-    missed = 0
-    for check in (check_rates, check_differences):
-        print((check.__doc__ or "").partition("\n")[0])
-        for row in check():
-            missed += not row.holds
-            print(f"  {row.what:70} {row.value:24} bar: {row.bar}{'' if row.holds else '   MISSED'}", flush=True)
-    return int(missed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_checks(check_rates, check_differences))

@@ -237,7 +237,12 @@ DATA_FILES: dict[str, Parser] = {
         (CorruptSource,),
         {"rows": lambda n: b"title,reference,query 1\n" + _grown("T,R,1. Wer?\n")(n)},
     ),
-    "Mu-SHROOM's answers": Parser(_mushroom, texts.lines(_mushroom_answer), (CorruptSource,)),
+    "Mu-SHROOM's answers": Parser(
+        _mushroom,
+        texts.lines(_mushroom_answer),
+        (CorruptSource,),
+        {"nested labels": lambda n: json.dumps(_marked([[0, at % 10 + 1] for at in range(n // 40)])).encode() + b"\n"},
+    ),
     "MEMERAG's answers": Parser(
         _memerag,
         texts.lines(_judged_answer),
@@ -269,3 +274,10 @@ DATA_FILES: dict[str, Parser] = {
 
 def _whole(answer: str, spans: list[Any]) -> dict[str, Any]:
     return {"answer": answer, "reference": "a", "language": "de", "spans": spans}
+
+
+def _marked(hard: list[list[int]]) -> dict[str, Any]:
+    """An answer of Mu-SHROOM with labels that lie within each other."""
+    soft = [{"start": start, "end": end, "prob": 0.5} for start, end in hard]
+    answer = {"id": "a", "model_input": "Wer?", "model_output_text": "Die Katze.", "wikipedia_url": "u"}
+    return {**answer, "hard_labels": hard, "soft_labels": soft}

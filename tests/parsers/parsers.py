@@ -17,16 +17,13 @@ from custom_metrics.abstention import affirms_presence, denies_presence, is_abst
 from custom_metrics.broken_run import Answered, Labels, is_repetitive, signs_of, warning
 from custom_metrics.reading.no_answer import KINDS, no_answer, without_prompt
 from custom_metrics.reading.response import final_answer
-from custom_metrics.reading.spans import span_of
-from custom_metrics.reading.tagged_text import align, parse, render, tag_counts
+from custom_metrics.reading.tagged_text import parse, render, tag_counts
 from custom_metrics.reading.words import words
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, nomiracl_label, robust_label
 from custom_metrics.scores import judging
 from custom_metrics.scores.judging import read_preference, read_rating, read_support
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from detector_plugin import calibration
-from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.retrieval.run import read_run
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.data.sources import CorruptSource
@@ -36,7 +33,6 @@ from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import read_rows
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
 from lm_eval_tasks.models.replay import Replay
-from lm_eval_tasks.mushroom.dataset import hard_spans, soft_labels
 from tests.parsers import texts
 from tests.parsers.data_files import DATA_FILES
 from tests.parsers.parser import Parser, from_file, in_bytes, times
@@ -57,15 +53,6 @@ def _annotations(both: tuple[str, str]) -> None:
     annotated, original = both
     spans = annotate(annotated, original, AnnotationReport())
     assert spans is None or all(0 <= span.start < span.end <= len(original) for span in spans)
-
-
-def _detector_tags(both: tuple[str, str]) -> None:
-    """As the detector ``llm`` reads what a model wrote."""
-    said, answered = both
-    text, spans = parse(final_answer(said))
-    found = align(text, spans, answered)
-    assert 0 <= found.similarity <= 1
-    assert all(0 <= span.start < span.end <= len(answered) for span in found.spans)
 
 
 def _making(reply: str) -> None:
@@ -96,11 +83,8 @@ def _final_answer(response: str) -> None:
 
 
 def _labels(response: str) -> None:
-    assert {nomiracl_label(response), robust_label(response, "de", "Wo ist Berlin?", ("Berlin: a city",))} <= {
-        ANSWER,
-        NO_ANSWER,
-        INVALID,
-    }
+    read = {nomiracl_label(response), robust_label(response, "de", "Wo ist Berlin?", ("Berlin: a city",))}
+    assert read <= {ANSWER, NO_ANSWER, INVALID}
 
 
 def _abstention(text: str) -> None:
@@ -118,9 +102,8 @@ def _no_answer(text: str) -> None:
 
 def _broken_run(responses: list[Any]) -> None:
     for labels in (None, Labels(NO_ANSWER, INVALID)):
-        signs = signs_of(
-            [Answered(response, "Wo ist Berlin?", ("Berlin: a city",), "de", labels) for response in responses]
-        )
+        answers = [Answered(response, "Wo ist Berlin?", ("Berlin: a city",), "de", labels) for response in responses]
+        signs = signs_of(answers)
         assert signs.total == len(responses) >= signs.invalid
         assert signs.kinds.total() <= signs.total
         warning("task", signs)
@@ -141,28 +124,6 @@ def _words(text: str) -> None:
         assert all(start < end for start, end in found)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
         assert sum(end - start for start, end in found) == sum(not char.isspace() for char in text)
-
-
-def _surrogates(text: str) -> None:
-    without_surrogates(text).encode("utf-8")
-
-
-def _span(value: Any) -> None:
-    span = span_of(value)
-    assert 0 <= span.start <= span.end
-    assert 0 <= span.probability <= 1
-
-
-def _hard_spans(labels: Any) -> None:
-    spans = hard_spans(labels, 10, Counter())
-    assert all(0 <= span.start < span.end <= 10 for span in spans)
-    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
-
-
-def _soft_labels(labels: Any) -> None:
-    found = soft_labels(labels, 10, Counter())
-    assert all(0 <= label["start"] < label["end"] <= 10 and 0 <= label["prob"] <= 1 for label in found)
-    assert all(a["end"] <= b["start"] for a, b in itertools.pairwise(found))
 
 
 def _run_file(content: bytes) -> None:
@@ -191,12 +152,6 @@ def _calibration(content: bytes) -> None:
         found = loaded.for_language(language)
         assert found is None or found.kind in calibration.KINDS
     loaded.to_json()
-
-
-def _options(given: dict[Any, Any]) -> None:
-    definition.refuse_misspelt(given, ("split", "mirror", "retriever", "documents"), "task")
-    for name, value in given.items():
-        assert definition.positive(str(name), value, "task") >= 1
 
 
 def _code(tag: str) -> None:
@@ -258,7 +213,6 @@ _calibrations = texts.like(
         "languages": {"de": {"real": _measured, "gold": _measured}, "zh": {"silver": _measured, "x": _measured}},
     }
 ).map(lambda value: json.dumps(value).encode())
-_span_fields = {"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}
 _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "nan", "inf", "1_0", "mine"]
 _TREC = texts.table(_FIELDS, 6, " ") | st.lists(
     st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
@@ -271,9 +225,10 @@ PARSERS: dict[str, Parser] = {
         texts.tagged,
         growing=times("<entity>¦</invented>¦<entity>a¦<¦< ¦<a ¦&amp;¦<entity a='¦&amp;lt;¦\n<mark>¦<a a=a a=a a=a "),
     ),
-    "annotations": Parser(_annotations, st.tuples(texts.tagged, texts.of(["die Katze ", "Berlin"])), costly=True),
-    "detector tags": Parser(
-        _detector_tags, st.tuples(texts.of([*texts.TAGS, *texts.REASONING, *texts.WRAPPING]), texts.of([])), costly=True
+    "annotations": Parser(
+        _annotations,
+        st.tuples(texts.of([*texts.TAGS, *texts.REASONING, *texts.WRAPPING]), texts.of(["die Katze ", "Berlin"])),
+        costly=True,
     ),
     "final answer": Parser(
         _final_answer,
@@ -335,29 +290,13 @@ PARSERS: dict[str, Parser] = {
     "words": Parser(
         _words, texts.of(["猫は東京にいる", "我不知道", "a" * 40]), growing=times("a¦a ¦我不知道¦哈"), costly=True
     ),
-    "surrogates": Parser(_surrogates, texts.of([*texts.ODD]), growing=times("\ud800¦a\udc00¦\ud83d\ude00")),
-    "spans": Parser(_span, st.lists(texts.places, max_size=5) | texts.json_values, (ValueError,)),
-    "hard labels": Parser(
-        _hard_spans,
-        texts.like([st.lists(texts.places, min_size=2, max_size=2)]),
-        (TypeError, ValueError),
-        {"nested": lambda n: [[0, at % 10 + 1] for at in range(n // 8)]},
-    ),
-    "soft labels": Parser(
-        _soft_labels,
-        texts.like([_span_fields]),
-        (KeyError, TypeError, ValueError),
-        {"nested": lambda n: [{"start": 0, "end": at % 10 + 1, "prob": 0.5} for at in range(n // 8)]},
-    ),
     "run file": Parser(
         _run_file,
         _TREC,
         (CorruptSource,),
         {
-            "one question": lambda n: "".join(f"q Q0 p{at} {at} {-at} me\n" for at in range(n // 20)).encode(),
-            "questions in turn": lambda n: "".join(
-                f"q{at % 99} Q0 p{at} {at} {-at} me\n" for at in range(n // 20)
-            ).encode(),
+            what: lambda n, of=of: "".join(f"q{at % of} Q0 p{at} {at} {-at} me\n" for at in range(n // 20)).encode()
+            for what, of in (("one question", 1), ("questions in turn", 99))
         },
     ),
     "replay file": Parser(
@@ -384,17 +323,6 @@ PARSERS: dict[str, Parser] = {
                 {"format": 1, "detector": {}, "languages": {"de": {"real": {"documents": ["1 2 3 4"] * (n // 9)}}}}
             ).encode()
         },
-    ),
-    "options": Parser(
-        _options,
-        st.dictionaries(
-            st.sampled_from(["split", "splt", "Mirror", "mir-ror", "retriver", "sampler", "documens", 3, None])
-            | texts.anything,
-            st.integers(-1, 9) | texts.json_values,
-            max_size=3,
-        ),
-        (UsageError,),
-        {"long key": lambda n: {"s" * n: 1}},
     ),
     "language tags": Parser(_code, texts.of(_TAG_PIECES, 5), (UsageError,), times("de-¦a¦x-")),
     "tables": Parser(
