@@ -165,5 +165,6 @@ def test_make_demo_prints_one_short_table(tmp_path: Path) -> None:
     done = subprocess.run(["make", "-s", "demo", *made], cwd=ROOT, capture_output=True, text=True, check=True)
     expected = golden("demo.txt", "")
     assert expected in done.stdout
-    assert len(done.stdout.splitlines()) == len(expected.splitlines()) + 3
+    assert len(done.stdout.splitlines()) == len(expected.splitlines()) + 4
+    assert "people's marks of SmolLM2-135M, an AI model made" in done.stdout
     assert (tmp_path / "report.html").stat().st_size > 100_000
