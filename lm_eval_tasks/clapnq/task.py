@@ -28,11 +28,9 @@ Document = Mapping[str, Any]
 
 class PromptedTask(GroundedTask):
     """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns are
-    stripped.
-    """
+    stripped."""
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
-        """The harness's prompt, with other ends of its parts."""
         template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
         if template is None:
             return super().fewshot_context(doc, num_fewshot, **how) + str(self.config.target_delimiter).rstrip()
@@ -47,17 +45,13 @@ class PromptedTask(GroundedTask):
 
 
 def choose_shots(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> list[dict[str, Any]]:
-    """The two few-shot examples of every question, the answerable one first.
-
-    The paper does not name them. The first rule that fits decides:
+    """The two few-shot examples of every question, the answerable one first; a UsageError without an answerable question
+    that has an answer, or an unanswerable one. The paper does not name them. The first rule that fits decides:
 
     1. the first answerable question whose passage is also an unanswerable question's;
     2. the first whose article is also an unanswerable question's, which then gets the passage of the answerable one (in
        Natural Questions, a question without an answer has none in the whole article);
     3. the first question of each kind, on the passage of the answerable one.
-
-    Raises:
-        ValueError: there is no answerable question with an answer, or no unanswerable one.
     """
     with_answer = [row for row in answerable if row["answers"]]
     if not with_answer or not unanswerable:
@@ -143,7 +137,6 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return made
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the YAML's metrics for the plain answer, and of the detector's metrics for its spans."""
         if not self.tags_answers:
             return super().process_results(doc, results)
         from lm_eval_tasks.clapnq import hallucination
@@ -154,7 +147,6 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return {**values, **self.marked_value(doc, tagged, counts=not abstains)}
 
     def provenance(self) -> dict[str, Any]:
-        """The provenance of any task, with the train files of the shots."""
         record = super().provenance()
         if self._shot_files:
             record["files"] = [*record.get("files", ()), *self._shot_files]
@@ -191,7 +183,6 @@ class PairsTask(PromptedTask):
         self.add_metrics({f"win_rate_{system}": judging.win_rate for system in systems})
 
     def denominator_of(self, metric: str) -> str:
-        """The denominator of a metric in words."""
         if metric.startswith("win_rate_"):
             return "questions with a comparison of this system that could be read"
         return super().denominator_of(metric)

@@ -56,8 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Collected(NamedTuple):
-    """The counts of a call of :func:`collect`."""
-
     step: str
     rows: dict[str, int]  # number of rows that were written, by language
     replies: int  # number of replies that were read
@@ -67,14 +65,10 @@ class Collected(NamedTuple):
 def collect(places: Sequence[Path], output: Path, faithful: bool = False) -> Collected:
     """Write the data that models generated, as JSON lines, and its provenance (``<output>.provenance.json``).
 
-    A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``, ``reference``,
-    and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of the answer) and
-    ``model`` (who wrote the answer). The next step reads it as ``--metadata '{"articles": "FILE"}'``, training as it is.
-
-    Args:
-        places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has
-            the model's name.
-        faithful: of inserted errors: write each text before the errors as well, as a separate row.
+    A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``,
+    ``reference``, and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of
+    the answer) and ``model``. Of the samples in `places` the newest file of each task counts; its folder has the model's
+    name. With `faithful`, each text before its inserted errors is a row as well.
     """
     from lm_eval_tasks.data import provenance
     from lm_eval_tasks.data.samples import read_samples, samples_files
@@ -110,7 +104,6 @@ def collect(places: Sequence[Path], output: Path, faithful: bool = False) -> Col
 
 
 def _made_rows(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
-    """Rows of questions, answers or inserted errors."""
     from lm_eval_tasks.making import steps
 
     for sample in samples:

@@ -8,7 +8,6 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +19,8 @@ class CorruptSource(PlainError, ValueError):
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers (from 1), without line ends, blank lines too; decompressed where the suffix is ``.gz``.
-
-    Raises:
-        CorruptSource: the file is truncated, or is not UTF-8 text.
-    """
+    """Lines with their numbers (from 1), without line ends, blank lines too; decompressed where the suffix is ``.gz``. A
+    CorruptSource where the file is truncated, or is not UTF-8 text."""
     number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="\n") as stream:
@@ -40,7 +36,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their numbers; blank lines are counted in `seen`."""
     for number, line in read_lines(path):
         if line.strip():
             yield number, line
@@ -49,11 +44,8 @@ def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, 
 
 
 def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
-    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`.
-
-    Raises:
-        CorruptSource: a row has fewer columns, the file is truncated, or its lines end with CR alone.
-    """
+    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`. A CorruptSource
+    where a row has fewer columns, the file is truncated, or its lines end with CR alone."""
     for number, line in _filled_lines(path, seen):
         if "\r" in line:
             raise CorruptSource(
@@ -82,13 +74,9 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
 
 
 def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
-    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case.
-
-    A row with fewer fields than the header lacks the last columns, and is counted in `seen`.
-
-    Raises:
-        CorruptSource: a quoted field is not closed, or the file is no UTF-8 text.
-    """
+    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case. A row
+    with fewer fields than the header lacks the last columns, and is counted in `seen`. A quoted field that is not
+    closed, and what is no UTF-8 text, is a CorruptSource."""
     for _, row in _rows(path, ",", "utf-8-sig"):
         if seen is not None and None in row.values():
             seen["rows with fewer fields than the header"] += 1
@@ -99,13 +87,12 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
     """The header as (0, its names), and each row with the number of its last line; missing fields are ``None``."""
     csv.field_size_limit(1 << 30)  # articles are longer than the default allows
     with path.open(encoding=encoding, newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
+        reader = csv.DictReader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
         try:
-            header = next(reader, [])
-            yield 0, dict.fromkeys(header, "")
-            for fields in reader:
-                if fields:  # a blank line
-                    yield reader.line_num, dict(zip_longest(header, fields[: len(header)]))
+            yield 0, dict.fromkeys(reader.fieldnames or (), "")
+            for row in reader:
+                row.pop(None, None)  # fields beyond those of the header
+                yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
             raise CorruptSource(
                 f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
@@ -113,11 +100,8 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
 
 
 def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`.
-
-    Raises:
-        CorruptSource: a line is no JSON object, or the file is truncated.
-    """
+    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`. A
+    CorruptSource where a line is no JSON object, or the file is truncated."""
     for number, line in _filled_lines(path, seen):
         try:
             value = json.loads(line.removeprefix("\ufeff"))

@@ -16,23 +16,13 @@ from types import ModuleType
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import (
-    BALANCED,
-    DEFINED_MEAN,
-    DEFINED_SCORE,
-    DEFINED_SHARE,
-    Base,
-    Benchmark,
-    Metric,
-    Task,
-)
+from lm_eval_tasks.definition.schema import BALANCED, Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).resolve().parents[1]
 
 
 def folders() -> list[Path]:
-    """The folder of every benchmark, by name."""
     return sorted(path.parent for path in _HERE.glob(f"*/{TABLE}"))
 
 
@@ -128,16 +118,14 @@ def _recorded_names(metric: Metric, table: Benchmark | None) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
-    """Recorded name to dotted name, of every kind in a table."""
     return _kinds_of(tables().values())
 
 
 def _kinds_of(chosen: Iterable[Benchmark]) -> dict[str, str]:
     metrics = [metric for table in chosen for metric in table.metrics.values()]
     named = [metric.aggregation for metric in metrics if "." in metric.aggregation]
-    registered = {
-        name: f"custom_metrics.scores.aggregations.{name}" for name in (DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE)
-    }
+    shared = ("defined_mean", "defined_score", "defined_share")
+    registered = {name: f"custom_metrics.scores.aggregations.{name}" for name in shared}
     registered[BALANCED] = f"custom_metrics.scores.balanced_error.{BALANCED}"
     return {**{name.rpartition(".")[2]: name for name in named}, **{name: name for name in named}, **registered}
 
@@ -165,7 +153,6 @@ def task_named(name: str) -> tuple[str, Task] | None:
 
 
 def base_of(task: str) -> Base | None:
-    """The base of a task; ``None`` for a task that is in no table."""
     listed = task_named(task)
     return listed[1].base if listed else None
 
@@ -228,7 +215,6 @@ def language_name(code: str, benchmark: str | None = None) -> str:
 
 @lru_cache(maxsize=1)
 def languages() -> dict[str, str]:
-    """Code to English name of every language of every benchmark."""
     return {code: name for benchmark in tables().values() for code, name in benchmark.languages.items()}
 
 

@@ -46,7 +46,6 @@ class Collection(NamedTuple):
 
 
 def collections() -> Mapping[str, Collection]:
-    """Name to collection, of every benchmark."""
     by_name: dict[str, Collection] = {}
     for table in filter(lambda table: table.labelled, catalogue.tables().values()):
         module, _, name = table.labelled.rpartition(".")
@@ -57,9 +56,8 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
-    The log names languages without files; MissingSource where there is no answer.
-    """
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and
+    languages. The log names languages without files; MissingSource where there is no answer."""
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     answers: list[LabelledAnswer] = []

@@ -82,8 +82,6 @@ class DrawnAnswer(NamedTuple):
 
 
 class MarksOfTask(NamedTuple):
-    """The marks of a task's answers."""
-
     answers: Mapping[str, DrawnAnswer]  # by the document's id
     description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
 
@@ -102,7 +100,6 @@ def in_force(marks: Mapping[str, MarksOfTask]) -> Iterator[None]:
 
 
 def marks_of(task: str) -> MarksOfTask | None:
-    """The marks in force of a task."""
     return _IN_FORCE.get({}).get(task)
 
 
@@ -178,11 +175,9 @@ class MarkedRate(Aggregation):
     def mean(
         self, rows: Rows, unknown: float | None = None, of_questions: bool = False
     ) -> tuple[Draws, MarkedMean] | None:
-        """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
-
-        `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have weight 0.
-        Bounds are for the answers of the run, or `of_questions` like these.
-        """
+        """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could
+        judge. `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have
+        weight 0. Bounds are for the answers of the run, or `of_questions` like these."""
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
         words, expected = rows.values[:, :2].T
@@ -280,7 +275,6 @@ def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
 
 
 def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
-    """For the results file: what the rate rests on."""
     rows = marked_rate.rows(values)
     rate = marked_rate.mean(rows)
     if rate is None:
@@ -350,18 +344,14 @@ _NOT_ANSWERED, _NOT_DECLINED = (0, 1, 1), (1, 0, 1)
 
 
 class MarkedLabels(MarkedRate):
-    """The mean of one or two shares by people's labels. Its rows are :data:`LABEL_FIELDS`.
-
-    Attributes:
-        parts: of each share whether its questions can be answered, ``None`` for all; and its numerator and denominator.
-    """
+    """The mean of one or two shares by people's labels. Its rows are :data:`LABEL_FIELDS`."""
 
     form = (len(LABEL_FIELDS),)
     record = LABELS_RECORD
 
     def __init__(self, name: str, *parts: tuple[bool | None, ArrayLike, ArrayLike]) -> None:
         super().__init__(name)
-        self.parts = parts
+        self.parts = parts  # each: whether its questions can be answered, None for all; its numerator and denominator
 
     def statistics(self, value: Any) -> list[float]:
         fields = {"times": 0, "weight": 1.0, "answers": math.nan, "declines": math.nan, **value}

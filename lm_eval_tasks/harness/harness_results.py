@@ -1,18 +1,15 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend_groups` changes a method of ``lm_eval.api.group``, :func:`check_prompts` two functions and the log of
-``lm_eval.evaluator``, :func:`name_models` two methods of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our
-tasks and models only:
+Each change acts on our tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
   group's standard error is clustered by passage; else it is that of independent tasks.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
-- The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
-  are never prompted: for them the warning is dropped.
+- The harness's warning of a missing chat template is dropped for these models, which are never prompted.
 - ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
   it after the last one, and loses the results where it cannot write.
-- ``evaluate`` says which model will answer: the harness tells its tasks only of the chat template, and our tasks count the
-  prompts that the model would cut (:mod:`lm_eval_tasks.harness.context_window`).
+- ``evaluate`` says which model will answer, so that our tasks can count the prompts that it would cut
+  (:mod:`lm_eval_tasks.harness.context_window`).
 """
 
 from __future__ import annotations
@@ -38,11 +35,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class OrderedKey(str):
-    """A key of the harness's metrics that sorts by its place in the task's YAML.
-
-    The harness's ``make_table`` copies the metrics of each task and sorts them by key, on both versions, so nothing but the
-    keys themselves can put a headline first.
-    """
+    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's ``make_table`` copies the
+    metrics of each task and sorts them by key, on both versions, so nothing but the keys themselves can put a headline
+    first."""
 
     place: tuple[int, ...]
 
@@ -108,7 +103,6 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
 
 
 def extend_groups(group_module: ModuleType) -> None:
-    """Extend ``lm_eval.api.group``."""
     aggregate_as_theirs, _ = group_module.Group.aggregate, group_module.Group.get_all_tasks  # both are needed
 
     @wraps(aggregate_as_theirs)
@@ -119,9 +113,7 @@ def extend_groups(group_module: ModuleType) -> None:
             return metrics
         listed = self.aggregate_metric_list or ()
         means = [entry.metric for entry in listed if not entry.weight_by_size]
-        gone = with_errors(
-            key for task in tasks for key in task.not_measurable
-        )  # a mean over the others is another one
+        gone = with_errors(key for task in tasks for key in task.not_measurable)  # a mean over the others is another
         metrics = {key: value for key, value in metrics.items() if key not in gone}
         metrics |= dict(_errors_of(means, metrics, tasks, task_metrics))
         return ordered(metrics, [entry.metric for entry in listed])
@@ -138,7 +130,6 @@ def extend_evaluation(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
     sanitize = evaluation_tracker.sanitize_model_name
@@ -158,9 +149,8 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
         output = _current_tracker[0]() if _current_tracker else None
         if output is not None and output.output_path:
-            self.model_name_sanitized = model.results_folder(
-                self.model_name_sanitized, model_args, output_folder(output.output_path)
-            )
+            below = output_folder(output.output_path)
+            self.model_name_sanitized = model.results_folder(self.model_name_sanitized, model_args, below)
 
     tracker.log_experiment_args = log_experiment_args
     start = evaluation_tracker.EvaluationTracker.__init__
@@ -174,7 +164,6 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
 
 def check_prompts(evaluator: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator``."""
     evaluate_as_theirs = evaluator.evaluate
     form = signature(evaluate_as_theirs)
     form.bind_partial(lm=None, task_dict={})  # a TypeError where it has them no more

@@ -54,10 +54,6 @@ class GroundedTask(HostTask):
     - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
       (:meth:`figures`), how many prompts were cut (``prompts_cut``, where that was allowed), and for a benchmark outside of
       this package its table (``benchmark``), for reports and comparisons.
-
-    Attributes:
-        run_settings: settings of the run that the harness does not write into its results.
-        not_measurable: after a run, the keys (``metric,filter``) that are left out because only marks could measure them.
     """
 
     is_generated = False
@@ -65,13 +61,13 @@ class GroundedTask(HostTask):
     _instances: Any
     _left_out: frozenset[int] = frozenset()
     _processes = 1
-    not_measurable: frozenset[str] = frozenset()
+    not_measurable: frozenset[str] = frozenset()  # after a run, keys (``metric,filter``) that only marks could measure
     _templates = "", ""  # digest of the chat template, and the system instruction
 
     def __init__(self, config: dict[str, Any]) -> None:
         if unfit:
             raise unfit[0]
-        self.run_settings: dict[str, Any] = {}
+        self.run_settings: dict[str, Any] = {}  # that the harness does not write into its results
         super().__init__({key: value for key, value in config.items() if key != "class"})
         if self.config.repeats != 1:
             raise UsageError(
@@ -91,12 +87,8 @@ class GroundedTask(HostTask):
         super().download(dataset_kwargs, **kwargs)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests as the harness does, or load them from its cache.
-
-        Raises:
-            UsageError: there are fewer questions than processes, the results cannot be written, or prompts would be cut or
-                lose a turn.
-        """
+        """Build the requests as the harness does, or load them from its cache. A UsageError where there are fewer
+        questions than processes, the results cannot be written, or prompts would be cut or lose a turn."""
         self._leave_out(frozenset())
         self.config.metadata.pop(CUT, None)
         chosen, limit = options.get("samples"), options.get("limit")
@@ -142,9 +134,8 @@ class GroundedTask(HostTask):
         the backend has cut the thought, with what closed it.
         """
         requests = self._instances or ()
-        self._leave_out(
-            frozenset(request.doc_id for request in requests if any(isinstance(r, Unanswered) for r in request.resps))
-        )
+        unanswered = (each.doc_id for each in requests if any(isinstance(r, Unanswered) for r in each.resps))
+        self._leave_out(frozenset(unanswered))
         mended = 0
         thoughts_are_cut = bool((self.config.metadata or {}).get("think_end_token"))
         for request in self._instances or ():
@@ -184,13 +175,11 @@ class GroundedTask(HostTask):
             if labels := steps.get("nomiracl_label"):
                 labelling[labels.get("parser", "strict")] = listed["name"]
         if labelling or self.is_generated:
-            answers = [
-                as_answered(request.doc, answer)._replace(
-                    labels=_labels(request, number, labelling) if labelling else None
-                )
-                for request in requests
-                for number, answer in enumerate(request.resps)
-            ]
+            answers = []
+            for request in requests:
+                for number, answer in enumerate(request.resps):
+                    labels = _labels(request, number, labelling) if labelling else None
+                    answers.append(as_answered(request.doc, answer)._replace(labels=labels))
             signs = signs_of(answers)
             counts = {**signs.kinds, "refusal": signs.refusal, "salad": signs.salad}
             counts = {kind: number for kind, number in counts.items() if number}
@@ -202,9 +191,8 @@ class GroundedTask(HostTask):
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave some documents out of all that follows, in place of those that were left out before."""
         self._left_out = docs
-        metadata = {
-            key: value for key, value in (self.config.metadata or {}).items() if key not in (LEFT_OUT, NO_STATEMENT)
-        }
+        given = (self.config.metadata or {}).items()
+        metadata = {key: value for key, value in given if key not in (LEFT_OUT, NO_STATEMENT)}
         if docs:
             self._instances = [request for request in self._instances or () if request.doc_id not in docs]
             metadata[LEFT_OUT] = {"no stored answer": len(docs)}
@@ -280,22 +268,18 @@ class GroundedTask(HostTask):
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
         number and a standard error only.) The value of one that is not measurable is under ``not_measurable``."""
         by_filter: dict[str, dict[str, Any]] = {}
-        own = [*catalogue.tables_of([self.config.task]).values(), None]
-        table = self._table_elsewhere[1] if self._table_elsewhere else own[0]
+        own = next(iter(catalogue.tables_of([self.config.task]).values()), None)
+        table = self._table_elsewhere[1] if self._table_elsewhere else own
         for number, filter_name in enumerate(self.filter_names):
             calls = self.recorded(number)
             figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in calls.items()]
             if calls:
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
-            defined = {
-                name: within_scale(figure, catalogue.metric_of(name, table).unit).as_json(
-                    denominator, self._is_measurable(name, figure)
-                )
-                for name, figure, denominator in figures
-                if not math.isnan(figure.value)
-            }
-            if defined:
-                by_filter[filter_name] = defined
+            for name, figure, denominator in figures:
+                if not math.isnan(figure.value):
+                    shown = within_scale(figure, catalogue.metric_of(name, table).unit)
+                    entry = shown.as_json(denominator, self._is_measurable(name, figure))
+                    by_filter.setdefault(filter_name, {})[name] = entry
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:
@@ -322,15 +306,9 @@ class GroundedTask(HostTask):
         metadata, base = config["metadata"], catalogue.base_of(str(self.config.task))
         documents = len(self.run_settings.get("samples") or self.eval_docs)
         limit = self.run_settings.get("limit")
-        parts = parts_of_task(
-            str(self.config.task),
-            config,
-            metadata.get("version"),
-            documents if limit is None else min(documents, limit),
-            harness.installed(),
-            self.config.num_fewshot or 0,
-            *self._templates,
-        )
+        asked = documents if limit is None else min(documents, limit)
+        run = (metadata.get("version"), asked, harness.installed(), self.config.num_fewshot or 0, *self._templates)
+        parts = parts_of_task(str(self.config.task), config, *run)
         return signature(parts, headline_filter(self.filter_names, base.metrics if base else ()))
 
 
@@ -375,13 +353,11 @@ _PROBE = "turn-{}-of-the-probe"
 
 def with_system_turn(template: Callable[..., Any], task: str) -> Callable[..., Any]:
     """A model's chat template that renders every turn of a task's chats, the system's before the first user's where the
-    template has no system role. What it does is found out once for each order of roles.
+    template has no system role. What it does is found out once for each order of roles. A UsageError where it refuses
+    the chat all the same, or leaves out a turn.
 
-    Templates without a system role, such as Gemma's, raise an error or leave the turn out. The harness's models then drop
-    it, with all that stands in it: the instruction, and in MTRAG-UN the passages.
-
-    Raises:
-        UsageError: the template refuses the chat all the same, or leaves out a turn.
+    Templates without a system role, such as Gemma's, raise an error or leave the turn out. The harness's models then
+    drop it, with all that stands in it: the instruction, and in MTRAG-UN the passages.
     """
     has_role: dict[tuple[str, ...], bool] = {}
 

@@ -27,14 +27,9 @@ SCORER = "grounded"
 @register_scorer(SCORER)
 @dataclass
 class GroundedScorer(GenScorer):  # type: ignore[misc]
-    """A scorer whose metrics bring their own standard errors, and may have any name.
-
-    The harness takes a name such as ``f1`` for its own metric, which is of other requests, and refuses it. Where
-    ``process_results`` has the values, no metric of that name is computed.
-
-    Attributes:
-        figures: metric to the values of all documents, and their figure, from the last aggregation.
-    """
+    """A scorer whose metrics bring their own standard errors, and may have any name. The harness takes a name such as
+    ``f1`` for its own metric, which is of other requests, and refuses it. Where ``process_results`` has the values, no
+    metric of that name is computed. `figures`: as ``HostTask.recorded`` has them."""
 
     figures: dict[str, tuple[Sequence[Any], Figure]] = field(default_factory=dict, init=False, repr=False)
 
@@ -101,8 +96,6 @@ class _Sent(dict[str, Any]):
 
 
 class HostTask(GenerateTask):  # type: ignore[misc]
-    """The harness's task, with what :class:`lm_eval_tasks.harness.task.GroundedTask` asks of every version of it."""
-
     _has_errors = True
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -116,15 +109,12 @@ class HostTask(GenerateTask):  # type: ignore[misc]
 
     @property
     def filter_names(self) -> list[str]:
-        """The names of the task's filters, in order."""
         return [scorer.name for scorer in self._scorers]
 
     def recorded(self, filter_number: int = 0) -> dict[str, tuple[Sequence[Any], Figure]]:
-        """Metric to the values of all documents, and their figure, for one of the filters in the last run."""
         return dict(getattr(self._scorers[filter_number], "figures", {}))
 
     def add_metrics(self, aggregations: Mapping[str, Any]) -> None:
-        """Add metrics (higher is better) before those of the YAML; ``process_results`` has their values."""
         added = [{"metric": name, "aggregation": each, "higher_is_better": True} for name, each in aggregations.items()]
         for scorer in self._scorers:
             scorer.metrics = [*(_given(entry, self.OUTPUT_TYPE) for entry in added), *(scorer.metrics or ())]
@@ -136,7 +126,6 @@ class HostTask(GenerateTask):  # type: ignore[misc]
             yield chosen.get(number, number), doc
 
     def set_filters(self, filter_list: list[dict[str, Any]]) -> None:
-        """Set filters that are a part of those that the task has."""
         self.config.filter_list = filter_list
         self._scorers = self._build_scorers()
 
@@ -182,8 +171,6 @@ class HostTask(GenerateTask):  # type: ignore[misc]
         config = {"num_fewshot": 0, **super().dump_config()}
         config.pop("_qualified_name", None)
         config["metric_list"] = [flat(entry) for entry in config.get("metric_list") or ()]
-        config["filter_list"] = [
-            {"name": listed["name"], "filter": [flat(step) for step in listed["filter"]]}
-            for listed in config.get("filter_list") or ()
-        ]
+        filters = config.get("filter_list") or ()
+        config["filter_list"] = [{"name": f["name"], "filter": [flat(step) for step in f["filter"]]} for f in filters]
         return config

@@ -6,22 +6,18 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import TaskLoader
+from lm_eval_tasks.definition import Documents, TaskLoader, choice, positive, refuse_misspelt
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -41,7 +37,7 @@ def load(
     translation_prompt: str = CHAT,
     translation_prefix: str = "",
     **ignored: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the documents of a step.
 
     Args:
@@ -62,11 +58,11 @@ def load(
         translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
         ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
     """
-    definition.choice("step", step, steps.STEPS, "making")
+    choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step)
-    definition.refuse_misspelt(ignored, load_task.user_options, task)
-    definition.positive("min_characters", min_characters, task)
-    definition.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
+    refuse_misspelt(ignored, load_task.user_options, task)
+    positive("min_characters", min_characters, task)
+    choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
             f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata "
@@ -74,10 +70,9 @@ def load(
             "the task mfava is the evaluation in all languages, mfava_detection_gold the detection)"
         )
     if language is None:
-        raise UsageError(
-            f"""{task}: name the language of the data: --metadata '{{"articles": "FILE", "language": "de"}}'"""
-        )
-    definition.choice("language", language, LANGUAGES, task)
+        wanted = """--metadata '{"articles": "FILE", "language": "de"}'"""
+        raise UsageError(f"{task}: name the language of the data: {wanted}")
+    choice("language", language, LANGUAGES, task)
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
@@ -104,24 +99,15 @@ def load(
     if not documents:
         raise UsageError(f"{task}: {path} holds nothing to work on ({left_out or 'it is empty'})")
     log.info("%s: %d documents from %s%s", task, len(documents), path, f"; {left_out}" if left_out else "")
-    record = provenance.Record(
-        "articles",
-        local_files=[provenance.local_file("articles", path)],
-        options={
-            "step": step,
-            "language": language,
-            "min_characters": min_characters,
-            **({"categories": kinds} if step == steps.SILVER else {}),
-            **({"parts": chosen, "translation_prompt": translation_prompt} if step == steps.TRANSLATE else {}),
-        },
-        kept={"documents": len(documents)},
-        left_out=dict(seen),
-    )
+    options: dict[str, Any] = {"step": step, "language": language, "min_characters": min_characters}
+    options |= {"categories": kinds} if step == steps.SILVER else {}
+    options |= {"parts": chosen, "translation_prompt": translation_prompt} if step == steps.TRANSLATE else {}
+    files, kept = [provenance.local_file("articles", path)], {"documents": len(documents)}
+    record = provenance.Record("articles", local_files=files, options=options, kept=kept, left_out=dict(seen))
     return {"evaluation": provenance.documents_of(documents, record)}
 
 
 load_task = TaskLoader(load, lambda options: [], of_task=("step",))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[str], task: str) -> list[str]:
@@ -130,16 +116,14 @@ def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[s
         return list(allowed)
     values = [value.strip() for value in given.split("+")] if isinstance(given, str) else list(given)
     for value in values:
-        definition.choice(name, value, allowed, task)
+        choice(name, value, allowed, task)
     return [value for value in allowed if value in values]
 
 
 def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
     """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and the texts :data:`TEXTS`, which may be empty.
-
-    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one. Rows
-    that are left out are counted in `seen`, by reason.
-    """
+    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one.
+    Rows that are left out are counted in `seen`, by reason."""
     if not path.is_file():
         raise MissingSource(
             f'{path.resolve()}: no such file (--metadata \'{{"articles": "FILE"}}\', JSON lines with title, text, url)'

@@ -33,8 +33,6 @@ LONGEST = 1_000_000
 
 
 class JudgedAnswer(NamedTuple):
-    """A line of a public file."""
-
     id: str  # of the question
     question: str
     passages: list[str]
@@ -70,7 +68,6 @@ def load_sentences(language: str, annotators: str = "one", mirror: str | None = 
 
 
 def file_of(language: str, annotators: str) -> str:
-    """The public file of a language."""
     return f"{FOLDERS[annotators]}/{language}.jsonl"
 
 
@@ -79,10 +76,8 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
-"""The answers of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 load_judge_task = TaskLoader(load_sentences, _files, of_task=("language",), logged_elsewhere=("quoted",))
-"""The sentences of a judge's task; see :func:`load_sentences`."""
 
 
 def _load(
@@ -136,14 +131,9 @@ def _sentences(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
 
 
 def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
-    """The answers of a public file. What is left out is counted.
-
-    A file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
-    white space that they end in, else with a space between them.
-
-    Raises:
-        CorruptSource: a line is no judged answer.
-    """
+    """The answers of a public file. What is left out is counted; a line that is no judged answer is a CorruptSource. A
+    file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
+    white space that they end in, else with a space between them."""
     parse = partial(_judged_answer, counts=counts)
     for document in read_rows(path, parse, "no judged answer of MEMERAG", counts):
         labels = Counter(label for _, label in document.sentences)

@@ -15,15 +15,8 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.broken_run import is_repetitive
 from custom_metrics.hallucination import RATES, rates
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.detection.calibrated import (
-    NO_CALIBRATION,
-    CalibratedRate,
-    CalibrationKey,
-    TaggedAnswer,
-    errors_of,
-    in_force,
-    tagged_answer,
-)
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.detection.calibrated import CalibratedRate, CalibrationKey, TaggedAnswer, tagged_answer
 from lm_eval_tasks.harness.detector_task import DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
@@ -31,11 +24,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
-
-    The rates are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and
-    ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
-    """
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it. The rates are
+    those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and ``repetition_rate``
+    are 1.0 or 0.0. Every document of a task has the same keys."""
     tagged = json.loads(results[0])
     answer, language = tagged["answer"], doc["language"]
     tagged_answer = TaggedAnswer.from_document(doc, tagged)
@@ -70,10 +61,10 @@ def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     if not answers:
         return {}
     key = CalibrationKey.parse(answers[0].calibration)
-    calibration = in_force(key, f"mfava_{key.language}")
-    if calibration is None and key.calibration != NO_CALIBRATION:
+    calibration = calibrated.in_force(key, f"mfava_{key.language}")
+    if calibration is None and key.calibration != calibrated.NO_CALIBRATION:
         _warn_uncalibrated()
-    errors = errors_of(calibration)
+    errors = calibrated.errors_of(calibration)
     subsets: dict[int | None, list[TaggedAnswer]] = {}
     for answer in answers:
         subsets.setdefault(answer.subset, []).append(answer)
@@ -88,7 +79,6 @@ class EstimationTask(DetectingTask):
     """A task whose answers a detector tags (:class:`DetectingTask`)."""
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the metrics."""
         marked_value = self.marked_value(doc, json.loads(results[0])) if self.tags_answers else {}
         return {**super().process_results(doc, results), **marked_value}
 
@@ -103,7 +93,6 @@ class CategoryTask(GroundedTask):
     """A detection task by category, with the figures of each category."""
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """``f1_<category>``, ``precision_<category>`` and ``recall_<category>``."""
         from custom_metrics.scores.detection import category_figures
 
         for name, figure in category_figures(values.get("precision", ())).items():

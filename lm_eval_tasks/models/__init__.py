@@ -25,13 +25,11 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 class DocumentAnswerer(LM):  # type: ignore[misc]
-    """A harness model whose answer follows from the document of a request.
+    """A harness model whose answer (:meth:`respond`) follows from the document of a request.
 
-    It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need likelihoods. A
-    subclass answers in :meth:`respond`.
-
-    Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the first gathers
-    all answers.
+    It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need
+    likelihoods. Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the
+    first gathers all.
     """
 
     NAME = ""  # as in ``--model``
@@ -49,10 +47,8 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """The model's name in results, from its settings, such as ``lm-eval-grounded/baseline-lexical``.
-
-        A digest of the other options follows where there are any, so that no two settings share a name.
-        """
+        """The model's name in results, from its settings, such as ``lm-eval-grounded/baseline-lexical``. A digest of the
+        other options follows where there are any, so that no two settings share a name."""
         options = options_of(model_args)
         prefix, option, default = cls.NAMED_BY
         chosen = shown = str(options.pop(option, default))
@@ -63,7 +59,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """The folder of the results; by default the plain name."""
         return plain
 
     @classmethod
@@ -81,7 +76,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def create_from_arg_string(
         cls, arg_string: str, additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
-        """Create the model from ``name=value,name=value``."""
         return cls.create_from_arg_obj(assignments(arg_string), additional_config)
 
     def all_gather(self, tensor: Any) -> Any:
@@ -109,11 +103,9 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         return None
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """Use a separate, empty table in the file of ``--use_cache``, so that no cached answer replaces the model's.
-
-        The key of the harness's cache is the prompt. These models' answers follow from the document and from their options,
-        so a cached answer may be that of another document, detector, strategy or file.
-        """
+        """Use a separate, empty table in the file of ``--use_cache``, so that no cached answer replaces the model's. The
+        key of the harness's cache is the prompt. These models' answers follow from the document and from their options,
+        so a cached answer may be that of another document, detector, strategy or file."""
         super().set_cache_hook(cache_hook)
         database = cache_hook.dbdict
         if database is None:
@@ -124,7 +116,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         database.tablename = _TABLE
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers of :meth:`respond`."""
         for request in requests:
             request.is_unprompted = True  # for :mod:`lm_eval_tasks.harness.task`
         return self.respond(requests, disable_tqdm)
@@ -146,6 +137,5 @@ def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
 
 
 def digest_of(options: Mapping[str, Any]) -> str:
-    """A digest of options, six hexadecimal digits."""
     content = json.dumps(options, sort_keys=True, default=str)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -40,11 +40,9 @@ NEAR_THE_BEST = 0.6  # least coverage of a further sentence, as a share of the b
 class GroundedBaseline(DocumentAnswerer):
     """A model that needs no weights, for tasks whose documents hold a question and passages.
 
-    Args:
-        strategy: one of ``abstain``, ``answer``, ``full_passage``, ``lexical``.
-        threshold: of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
-            :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
-            mFAVA's, whose questions were all made from their articles.
+    `threshold` is of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
+    :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for mFAVA's,
+    whose questions were all made from their articles.
     """
 
     NAME = "grounded-baseline"
@@ -58,7 +56,6 @@ class GroundedBaseline(DocumentAnswerer):
         self.threshold = None if threshold is None else float(threshold)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """See :class:`DocumentAnswerer`."""
         return [self.answer(r.doc) for r in tqdm(requests, desc=f"baseline {self.strategy}", disable=disable_tqdm)]
 
     def answer(self, doc: dict[str, Any]) -> str:

@@ -32,8 +32,6 @@ SCORES |= dict.fromkeys(("Bert-KPrec", "Bert-Rec", "RougeL"), "system")
 
 
 class RatedAnswer(NamedTuple):
-    """An answer of the public file."""
-
     task: str
     model: str
     turns: list[tuple[str, str]]  # speaker and text; the last one is the question
@@ -74,7 +72,6 @@ def _files(options: Options) -> Places:
 
 load_task = TaskLoader(load, _files, logged_elsewhere=("reference",))
 load_judge_task = TaskLoader(load_judge, _files, logged_elsewhere=("quoted",))
-"""The documents of a task, as the harness's ``custom_dataset``."""
 
 
 def _load(
@@ -135,11 +132,8 @@ def _aspects(row: RatedAnswer, columns: dict[str, Any]) -> Iterator[dict[str, An
 
 
 def rated_answers(path: Path) -> Iterator[RatedAnswer]:
-    """The answers of the public file, in its order.
-
-    Raises:
-        CorruptSource: it is not JSON, or an answer lacks its turn, its passages or a rating.
-    """
+    """The answers of the public file, in its order. A CorruptSource where it is not JSON, or an answer lacks its turn,
+    its passages or a rating."""
     try:
         content = json.loads(path.read_text("utf-8"))
         passages = {text_of(row, "document_id"): text_of(row, "text").strip() for row in content["documents"]}

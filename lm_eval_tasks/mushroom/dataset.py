@@ -25,10 +25,9 @@ from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import digests_of, provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, in_turn, refuse_misspelt
 from lm_eval_tasks.detection.labelled_answers import Collection
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -44,8 +43,6 @@ BLANK = "answers left out, empty or only white space"
 
 @dataclass(frozen=True)
 class Language:
-    """A language of Mu-SHROOM."""
-
     code: str  # ISO 639, as in the files' names
     name: str  # English
     splits: tuple[str, ...]
@@ -84,13 +81,13 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
         ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
     """
     task = f"mushroom_{language}"
-    entry = LANGUAGES[definition.choice("language", language, LANGUAGES, task)]
-    definition.choice("split", split, (*SPLITS, BOTH), task)
+    entry = LANGUAGES[choice("language", language, LANGUAGES, task)]
+    choice("split", split, (*SPLITS, BOTH), task)
     if split not in (*entry.splits, BOTH):
         raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
     if "reference" in ignored:
         raise UsageError(f"{task}: the option reference is gone; every answer is judged by its published context")
-    definition.refuse_misspelt(ignored, load_task.user_options, task)
+    refuse_misspelt(ignored, load_task.user_options, task)
     return _documents(language, split, sources.mirror_folder(mirror))
 
 
@@ -106,7 +103,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +165,6 @@ def _answers(
 def _parsed(
     row: Mapping[str, Any], language: str, split: str
 ) -> tuple[dict[str, Any], str, dict[str, Any], Counter[str]]:
-    """Texts, page and labels of a row, and repairs of the labels."""
     answer = text_of(row, "model_output_text")
     repairs: Counter[str] = Counter()
     spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
@@ -229,9 +224,8 @@ def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
 
 
 def soft_labels(labels: Any, length: int, repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length as
-    disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer.
-    """
+    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length
+    as disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer."""
     shares: list[tuple[int, float] | None] = [None] * length  # of each character: the last label, and its share
     overlapping = False
     for number, label in enumerate(labels):
@@ -268,10 +262,8 @@ _FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks
 
 
 def _family(model: str) -> str:
-    """The family of a model's id: models trained from one base model, which give similar answers.
-
-    It is that of the first row of ``families.tsv`` whose part is in the model's name, else the name.
-    """
+    """The family of a model's id: models trained from one base model, which give similar answers. It is that of the
+    first row of ``families.tsv`` whose part is in the model's name, else the name."""
     name = model.rsplit("/", 1)[-1].lower()
     return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
@@ -320,10 +312,8 @@ _SENTENCE_GOES_ON = re.compile(r"[\w,;–-]")
 
 
 def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[str, str]:
-    """The contexts of a folder, by the id of their answer. Files that cannot be used are counted in `counts`.
-
-    A file that ends within a sentence was cut, unless the folder is as `published`: there the model ended so.
-    """
+    """The contexts of a folder, by the id of their answer. Files that cannot be used are counted in `counts`. A file
+    that ends within a sentence was cut, unless the folder is as `published`: there the model ended so."""
     contexts = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -341,10 +331,8 @@ def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[s
 
 
 def plain_text(markdown: str) -> str:
-    """A text without citation marks (``[3]``) and Markdown, one line a heading, paragraph, list item or row.
-
-    Links and emphasis give their text, a table the cells of its rows. Code and formulas stay as they are.
-    """
+    """A text without citation marks (``[3]``) and Markdown, one line a heading, paragraph, list item or row. Links and
+    emphasis give their text, a table the cells of its rows. Code and formulas stay as they are."""
     lines = markdown.splitlines()
     numbered = _numbered(lines)
     plain = []

@@ -14,19 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn, positive
 from lm_eval_tasks.nomiracl import LANGUAGES
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -77,8 +73,8 @@ def load(
     task = _task(language, documents)
     subsets = (*SUBSETS, "both")
     load_task.check(task, ignored, language=(language, LANGUAGES), split=(split, SPLITS), subset=(subset, subsets))
-    limit = None if max_samples in (None, "all") else definition.positive("max_samples", max_samples, task)
-    definition.positive("max_passage_tokens", max_passage_tokens, task)
+    limit = None if max_samples in (None, "all") else positive("max_samples", max_samples, task)
+    positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UsageError(f"{task}: seed must be a whole number, got {seed!r}")
     if seed != PAPER_SEED:
@@ -92,13 +88,13 @@ def load(
     questions = _documents(
         _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
     )
-    counts = Counter(questions["subset"])
+    counts = Counter(questions["evaluation"]["subset"])
     log.info(
         "%s: %s questions of split %s, passages cut at %s %s, files from %s",
         *(task, " + ".join(f"{number} {name}" for name, number in counts.items()), split, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    return {"evaluation": questions, split: questions}
+    return questions
 
 
 def _files(options: Options) -> Places:
@@ -116,7 +112,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language", "documents"), logged_elsewhere=("passages", "titles"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _task(language: str, documents: object) -> str:
@@ -124,8 +119,6 @@ def _task(language: str, documents: object) -> str:
 
 
 class _Settings(NamedTuple):
-    """The effective options, named as in :func:`load`."""
-
     language: str
     split: str
     subset: str
@@ -144,7 +137,7 @@ class _Settings(NamedTuple):
 
 
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
-def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
+def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     seen: Counter[str] = Counter()
     with sources.recording() as located_files:
         chosen, judged, sampled = _chosen(settings, mirror, seen)
@@ -175,7 +168,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
         split=settings.split,
         options={name: value for name, value in settings._asdict().items() if name != "documents" or value is not None},
     )
-    return provenance.documents_of(documents, record)
+    return dict.fromkeys(("evaluation", settings.split), provenance.documents_of(documents, record))
 
 
 def _chosen(
@@ -194,9 +187,8 @@ def _chosen(
         topics = _topics(settings.locate(f"topics/{settings.split}.{name}.tsv", mirror), seen)
         ids = list(topics)
         if not ids:
-            log.warning(
-                "%s: no %s question in split %s; there will be no rates over them", settings.task, name, settings.split
-            )
+            empty = (settings.task, name, settings.split)
+            log.warning("%s: no %s question in split %s; there will be no rates over them", *empty)
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
         if settings.subset in (name, "both"):
             sampled |= len(sample) < len(ids)

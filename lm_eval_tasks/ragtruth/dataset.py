@@ -19,10 +19,9 @@ from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.ragtruth import PARTS
 
@@ -95,7 +94,7 @@ def load_judge(part: str, files: str | None = None, mirror: str | None = None, *
 def _load(
     task: str, part: str, files: str | None, mirror: str | None, ignored: Mapping[str, Any], document_of: DocumentOf
 ) -> Documents:
-    definition.choice("part", part, PARTS, task)
+    choice("part", part, PARTS, task)
     form = files or _form_of(part, mirror)
     load_task.check(task, ignored, files=(form, FILES))
     log.warning("%s: %s", task, RELABELLED)
@@ -158,7 +157,6 @@ def _files(options: Options) -> Places:
 
 load_task = TaskLoader(load, _files, of_task=("part",), logged_elsewhere=("reference", "target"))
 load_judge_task = TaskLoader(load_judge, _files, of_task=("part",), logged_elsewhere=("quoted",))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load` and :func:`load_judge`."""
 
 
 def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:
@@ -212,12 +210,8 @@ _WRONG = "no marked answer"
 
 
 def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
-    """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers that
-    refuse to answer by mistake or are cut off are left out, and counted.
-
-    Raises:
-        CorruptSource: a line is no response or source, or a response has none.
-    """
+    """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers
+    that refuse to answer by mistake or are cut off are left out, and counted. A line that is neither is a CorruptSource."""
     known = {}
 
     def note_source(row: Mapping[str, Any]) -> None:
