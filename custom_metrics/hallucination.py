@@ -29,15 +29,9 @@ from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation, Ratios, Strata
 from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.intervals import (
-    RESAMPLES,
-    SIGNIFICANCE,
-    resampled_sums,
-    share_of_clusters,
-    spread,
-    unseen_share,
-)
+from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, spread
 from custom_metrics.statistics.paired_difference import (
     FEWEST,
     ITERATIONS,
@@ -129,11 +123,11 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
     share, equation_1, rogan_gladen = rates(counts, errors)
-    low, high, error = map(float, share_of_clusters(*counts.T))
+    low, high, error = map(float, intervals.share_of_clusters(*counts.T))
     detected = Figure(share, low, high, error)
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
-    flagged_sums, total_sums = resampled_sums(counts, len(errors.draws)).T
+    flagged_sums, total_sums = intervals.resampled_sums(counts, len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_sums / total_sums
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
@@ -324,7 +318,7 @@ def _unvaried(corrected: Sequence[Corrected], difference: float, p: float, bound
     if sum(sizes) - len(sizes) < FEWEST - 1:
         return math.nan, math.nan, math.nan
     distances = [
-        unseen_share(len(of.values)) * of.slope * (1 + abs(float(np.subtract(*of.values.mean(axis=0)))))
+        intervals.unseen_share(len(of.values)) * of.slope * (1 + abs(float(np.subtract(*of.values.mean(axis=0)))))
         for of in corrected
     ]
     reach = math.hypot(*distances) / len(sizes)

@@ -25,17 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, cluster_of
-from custom_metrics.statistics.intervals import (
-    BOUNDS_OF_BOTH,
-    clopper_pearson,
-    difference_of_clusters,
-    resampled_sums,
-    share_of_clusters,
-    spread,
-    sums_by_cluster,
-    wilson,
-)
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
@@ -94,7 +85,7 @@ def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], use
     if names:
         flat = [name or (place, row) for place, of in enumerate(names) for row, name in enumerate(of)]
         values = [across_strata([of[:, None] for of in values], names)[:, 0]]
-        scatter = [sums_by_cluster(np.concatenate(scatter), flat)]
+        scatter = [intervals.sums_by_cluster(np.concatenate(scatter), flat)]
     return freedom_of(values, scatter)
 
 
@@ -236,9 +227,9 @@ class Aggregation:
         linear = self._linear(rows)
         clusters = clusters[linear.informing]
         if len(clusters) > 1:
-            resampled = resampled_sums(clusters.reshape(len(clusters), -1)).reshape(-1, *clusters.shape[1:])
+            resampled = intervals.resampled_sums(clusters.reshape(len(clusters), -1)).reshape(-1, *clusters.shape[1:])
             with np.errstate(invalid="ignore", divide="ignore"):
-                low, high, error = spread(self.of_sums(resampled))
+                low, high, error = intervals.spread(self.of_sums(resampled))
         if 0 < len(clusters) < MANY:
             positive = isinstance(self, Mean) and bool((rows.values[self.counted(rows)] >= 0).all())
             form: Form = "rate" if self.is_rate else "positive" if positive else ""
@@ -412,7 +403,7 @@ class Score(Mean):
         figure, number = super().figure(rows), self.size(rows)
         if number < FEWEST or len(self.by_cluster(rows).values) < number:
             return figure
-        low, high = clopper_pearson(figure.value * number, number)  # alone where resamples of equal numbers give none
+        low, high = intervals.clopper_pearson(figure.value * number, number)  # alone where resamples give none
         return figure._replace(low=float(np.fmax(figure.low, low)), high=float(np.fmin(figure.high, high)))
 
 
@@ -425,10 +416,10 @@ class Share(Mean):
         if not number:
             return UNDEFINED
         if len(clusters) < number:
-            low, high, error = map(float, share_of_clusters(*clusters.T))
+            low, high, error = map(float, intervals.share_of_clusters(*clusters.T))
             return Figure(self.value(rows), low, high, error, number)
         share = self.value(rows)
-        return Figure(share, *wilson(share * number, number), self._error(rows), number)
+        return Figure(share, *intervals.wilson(share * number, number), self._error(rows), number)
 
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         return mean_of_shares(strata, error)
@@ -451,8 +442,8 @@ class Share(Mean):
             return found
         both = self.counted(one) & self.counted(other)
         (hits, sizes), (others, _) = (self.by_cluster(rows.only(both)).values.T for rows in (one, other))
-        low, high, p = difference_of_clusters(hits, others, sizes)
-        return found._replace(low=low, high=high, p=p, method=BOUNDS_OF_BOTH)
+        low, high, p = intervals.difference_of_clusters(hits, others, sizes)
+        return found._replace(low=low, high=high, p=p, method=intervals.BOUNDS_OF_BOTH)
 
 
 class Ratios(Aggregation):
