@@ -11,14 +11,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
 
-DEFAULT_DETECTOR = "lexical"
-"""The default detector: it runs on any machine, and ships with a calibration."""
-
-RAG = "rag"
-"""Kind of answers that were written from given passages; a detector has other errors on them."""
-
-SPEED = "documents_per_second"
-"""Key of a results file's ``detector``: how many documents it read in a second."""
+DEFAULT_DETECTOR = "lexical"  # the default detector: it runs on any machine, and ships with a calibration
+RAG = "rag"  # kind of answers that were written from given passages; a detector has other errors on them
+SPEED = "documents_per_second"  # key of a results file's ``detector``: how many documents it read in a second
 
 
 Texts: TypeAlias = Sequence[str]

@@ -16,8 +16,7 @@ from custom_metrics.reading.spans import Span
 REAL = "real"  # annotations of text that a model wrote on its own
 TRANSLATED = "?"
 """The `group` of a document whose text exists in other languages too, where it is not known which text of theirs it is."""
-UNREADABLE = "⁇"
-"""The mark of a translation model for an unknown token."""
+UNREADABLE = "⁇"  # the mark of a translation model for an unknown token
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,8 @@ with the silver text that they translate, and mostly less than 0.3 with any othe
 MIN_WEIGHT = 12.0
 """Least weight, in nats, that two versions of one text share: about three keys that each occur in one of sixty texts."""
 
-MIN_KEYS = 3
-"""Least number of keys that two versions of one text share."""
-
-MAX_TEXTS = 20
-"""Most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared."""
-
+MIN_KEYS = 3  # least number of keys that two versions of one text share
+MAX_TEXTS = 20  # most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared
 _NUMBER, _WORD = re.compile(r"\d{1,15}"), re.compile(r"[^\W\d_]{3,}")
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 

@@ -21,8 +21,7 @@ CLOSED, OPEN, FREE = range(3)
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
 MAX_PRODUCT = 100
 """Most words of an element that is the product of two neighbours: more are faster to find, but slower to compile."""
-MAX_WORD_END = 40
-"""Most characters of an open end of a word; this bounds the time for each word of a text."""
+MAX_WORD_END = 40  # most characters of an open end of a word; this bounds the time for each word of a text
 
 _TOKENS = re.compile(
     r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)"
@@ -158,14 +157,11 @@ class PhraseReader:
         return (*row[:-1], last, first._replace(joint=joint), *tail[1:])
 
 
-Hits = dict[str, list[tuple[int, int]]]
-"""Kind of phrase to the (start, end) of those found, in order of their ends."""
-
+Hits = dict[str, list[tuple[int, int]]]  # kind of phrase to the (start, end) of those found, in order of their ends
 Place = tuple[int, int, str]
 """Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
 
-PatternMatch = tuple[Pattern, tuple[Place, ...]]
-"""A pattern, and the place of each of its elements."""
+PatternMatch = tuple[Pattern, tuple[Place, ...]]  # a pattern, and the place of each of its elements
 
 
 @dataclass(eq=False, slots=True)

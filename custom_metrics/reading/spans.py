@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable", "subjective")
 """The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
 
-HALLUCINATION = "hallucination"
-"""Category of a span of a detector that knows no categories."""
-
-SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
-"""Labels of a sentence that people, or a judge, have judged."""
+HALLUCINATION = "hallucination"  # category of a span of a detector that knows no categories
+SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"  # labels of a sentence that people, or a judge, have judged
 
 
 class Span(NamedTuple):

@@ -130,18 +130,10 @@ def cluster_of(value: Any) -> Any:
 
 Unit = Literal["share", "score", "correlation", "characters", "words", "rating", "number"]
 
-MAX_USEFUL_CI_WIDTH = 0.5
-"""Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
-
-FEW = 10
-"""Number of questions below which a share is almost meaningless: the 95 % bound of 0 of 9 is 0.3."""
-
-FEWEST_UNSAID = 50
-"""Documents below which a figure's number of documents is shown beside it."""
-
-NOT_MEASURABLE = "not measurable"
-"""The text in place of such a figure."""
-
+MAX_USEFUL_CI_WIDTH = 0.5  # width of 95 % bounds, as a part of the scale, above which a figure is not measurable
+FEW = 10  # number of questions below which a share is almost meaningless: the 95 % bound of 0 of 9 is 0.3
+FEWEST_UNSAID = 50  # documents below which a figure's number of documents is shown beside it
+NOT_MEASURABLE = "not measurable"  # the text in place of such a figure
 _SCALES: dict[Unit, tuple[float, float]] = {"share": (0, 1), "score": (0, 1), "correlation": (-1, 1), "rating": (1, 4)}
 """Unit to the ends of its scale; lengths in characters and words, and numbers of any kind, have none."""
 

@@ -29,12 +29,8 @@ _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 _MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
 _FEW_DISTINCT = 1 / 16  # share of distinct rows up to which draws of these are faster than draws of clusters
 
-RESAMPLES = 2000
-"""Resamples of a bootstrap for the bounds of a figure."""
-
-SEED = 1234
-"""The seed of every resampling: the same answers have the same bounds."""
-
+RESAMPLES = 2000  # resamples of a bootstrap for the bounds of a figure
+SEED = 1234  # the seed of every resampling: the same answers have the same bounds
 SIGNIFICANCE = 0.05
 """Below this p, or adjusted p, a difference is called significant. All bounds are for one less this: 95 %."""
 
@@ -152,11 +148,8 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
 
 BOUNDS_OF_BOTH = "MOVER of two shares of clusters"
 
-_LEAST_P = 1e-12
-"""No smaller p is looked for."""
-
-FEW = 10
-"""From so many units over a half on, the variance that was seen tells what they hold."""
+_LEAST_P = 1e-12  # no smaller p is looked for
+FEW = 10  # from so many units over a half on, the variance that was seen tells what they hold
 
 
 def two_part_bounds(

@@ -41,9 +41,7 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95, level_of, sums_by_cluster, two_part_bounds
 from custom_metrics.statistics.paired_difference import Floats, PairedDifference
 
-FEWEST_DRAWS = 5
-"""Of fewer there are no bounds."""
-
+FEWEST_DRAWS = 5  # of fewer there are no bounds
 METHOD = "MOVER of two marked means with their correlation"
 
 _CLOSEST = 0.95

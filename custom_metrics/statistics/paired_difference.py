@@ -49,9 +49,7 @@ ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
-FEWEST = 5
-"""Independent units, of which at least so many have bounds and p."""
-
+FEWEST = 5  # independent units, of which at least so many have bounds and p
 BOOTSTRAP = "paired bootstrap-t"
 CLUSTERS = "paired cluster bootstrap-t"
 POOLED = f"strata of fewer than {FEWEST} have the pooled variance"
@@ -62,8 +60,7 @@ NONE_DIFFERS = "all values are the same"
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
 _REACH = Z95 + 0.8416212335729143  # standard errors of 80 % power; the latter is the normal's 80th percentile
 NEGLIGIBLE = 1e-12  # what is below this share of the whole is rounding
-FEW = 50.0
-"""Degrees of freedom below which bounds are at least those of Student's t, where rows are unequal."""
+FEW = 50.0  # degrees of freedom below which bounds are at least those of Student's t, where rows are unequal
 _EQUAL_RESAMPLES = 0.01  # more than so many resamples of equal differences: few units carry the scatter
 
 

@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, sums_by_cluster
 
-FEWEST_LANGUAGES = 2
-"""With fewer, the spread between languages cannot be estimated."""
-
+FEWEST_LANGUAGES = 2  # with fewer, the spread between languages cannot be estimated
 FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
 SEED_OF_ERRORS = SEED + 1  # not that of the answers' draws
 _INNER = 200  # resamples from which a cell's variation by chance is estimated

@@ -66,8 +66,7 @@ def _escaped(character: str, allowed: str) -> str:
     return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand
 
 
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""One half of a pair."""
+SURROGATE = re.compile("[\ud800-\udfff]")  # one half of a pair
 
 
 def without_surrogates(text: str) -> str:

@@ -78,8 +78,7 @@ _WORD = (
     "sentence_at",
     "clause_words",
 )
-CASE = ("capital", "new_capital")
-"""Columns that count capital letters; `MISSING` in scripts without them."""
+CASE = ("capital", "new_capital")  # columns that count capital letters; `MISSING` in scripts without them
 
 _DOCUMENT = (
     "new_digits@document",

@@ -93,9 +93,7 @@ def stem(token: str) -> str:
 
 # The index
 
-GRAMS = (4, 8)
-"""Lengths of the character n-grams, spaces between words included."""
-
+GRAMS = (4, 8)  # lengths of the character n-grams, spaces between words included
 _SHORTEST = 3  # letters of a beginning or ending: fewer are in any text
 _STRIDE = 20  # tokens; a window is two strides, about two sentences
 _MOST_WINDOWS = 256  # longer references get longer windows, so that time stays linear
