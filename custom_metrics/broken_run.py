@@ -303,7 +303,6 @@ def few_warning(chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str,
 
 
 def _question_kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The kinds of questions, with separate rates, that occur among documents."""
     answerable = {True: "answerable questions", False: "unanswerable questions"}
     return {
         answerable[doc["answerable"]] if isinstance(doc.get("answerable"), bool) else f"{doc['subset']} questions"

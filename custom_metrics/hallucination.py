@@ -12,8 +12,7 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 Each resample of the answers is corrected by errors drawn from their distribution in the calibration
 (:func:`custom_metrics.statistics.random_effects.measured_errors`). In *the difference of two models*, whose answers went
 through the same detector, each resample corrects both with *the same* draw of its errors. They cancel but for the scale: of
-one language, the estimated rates differ significantly exactly when the detected ones do. This holds if the detector errs
-alike on the answers of both models.
+one language, the estimated rates differ significantly exactly when the detected ones do.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     corrected ones by a cluster bootstrap (95 % bounds hold 93 % of the time with five calibration documents).
 
     Args:
-        counts: (clusters, 2): words flagged and words in all of each cluster, such as an article, whose words are drawn
-            together.
+        counts: (clusters, 2): words flagged and words in all of each cluster, such as an article.
         errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
             paper's Table 10) the bounds hold the answers' uncertainty alone.
 
@@ -257,7 +255,6 @@ class HallucinationRate(Ratios):
         return rates[RATES.index(self.rate)]._replace(n=self.size(rows))
 
     def estimates(self, rows: Rows) -> Estimates:
-        """All three rates."""
         return estimate(self.by_cluster(rows).values, self.errors(rows.context, RESAMPLES))
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:

@@ -268,18 +268,15 @@ def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
 
 
 def _word_end(text: str, end: int) -> int:
-    """The end of the word that continues at `end`, at most :data:`MAX_WORD_END` characters further."""
     limit = min(len(text), end + MAX_WORD_END)
     return next((at for at in range(end, limit) if not is_word(text[at])), limit)
 
 
 def _word_start(text: str, start: int) -> int:
-    """The start of the word that continues at `start`, at most :data:`MAX_WORD_END` characters before."""
     limit = max(0, start - MAX_WORD_END)
     return next((at for at in range(start, limit, -1) if not is_word(text[at - 1])), limit)
 
 
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
-    """Whether a clause starts at `start`: after a mark, or after an opener."""
     end = len(text[:start].rstrip(" "))
     return not end or text[end - 1] in _CLAUSE_STARTS or any(stop == end for _, stop in hits.get("openers", ()))

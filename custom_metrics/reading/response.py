@@ -175,7 +175,6 @@ def _without_blocks(text: str, opening: re.Pattern[str], closing: re.Pattern[str
 
 
 def _stops_inside(text: str) -> bool:
-    """Whether a text ends in the middle of a sentence."""
     text = text.rstrip()
     return not text.endswith(_SENTENCE_ENDS) and not _CONCLUSION.search(text[-_END:])
 

@@ -71,8 +71,7 @@ class Linear(NamedTuple):
 
 
 def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], used: Sequence[Any], names: Any) -> float:
-    """The degrees of freedom of a pair's difference over the clusters that are `used`, whose `names` several strata may
-    share; 0 where it rests on too few clusters."""
+    """The degrees of freedom of a pair's difference over the clusters that are `used`; 0 where these are too few."""
     models = [[of[run] for run in pair] for of in columns]
     if min(model.fewest for of in models for model in of) < FEWEST and len(columns) == 1:
         return 0.0
@@ -244,7 +243,6 @@ class Aggregation:
         return (linear - linear.mean())[None] / len(linear), np.ones((1, len(linear)))
 
     def _linear(self, rows: Rows) -> Linear:
-        """The linearised values of the clusters, with what they rest on."""
         linear = self.linear(rows)
         if not len(linear.values):
             return Linear(linear.values, linear.clusters, np.zeros(0, dtype=bool), np.zeros(0), 0)

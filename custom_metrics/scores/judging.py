@@ -1,8 +1,7 @@
 """The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7), and the
 parser of a judge's reply: a rating, a preference between two answers, or whether a sentence is supported.
 
-The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
-bounds are bootstrapped over questions, however many verdicts each has.
+A value is a tuple that starts with the question's id, so that bounds are over questions, however many verdicts each has.
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
 
 
 def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of the answers of a document's systems
-    ``first`` and ``second``, as shown.
+    """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of answers of ``first`` and ``second``.
 
     For every system ``win_rate_<system>`` is (id, 1 if preferred, else 0; ``None`` where it took no part or the verdict
     could not be read). ``tie_rate``, ``first_position_rate`` and ``unread_rate`` are (id, in the share, in the

@@ -115,7 +115,6 @@ class OfRatings(OfPairs):
     against = ALL
 
     def held_against(self, against: str) -> OfRatings:
-        """The same figure with another score or median."""
         kind = copy(self)
         kind.against = against
         return kind

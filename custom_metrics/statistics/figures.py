@@ -1,7 +1,6 @@
 """Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. So a document's counts and the name of its cluster are
-attributes of the value; in files a value is a plain number or list.
+Ranks of a run exchange values only: a document's counts and cluster are attributes of its value, which files lack.
 
 A figure whose 95 % bounds span more than half of its scale is *not measurable*: 0.0 would look like the best of all.
 Reports and comparisons show its bounds alone (:func:`without_point`). The harness's results lack such a corrected rate.
@@ -57,7 +56,6 @@ class FigureOfStrata(Figure):
 
     @classmethod
     def of(cls, figure: Figure, strata: Sequence[Stratum]) -> FigureOfStrata:
-        """A figure with the shares that it is made of."""
         with_strata = cls(*figure)
         with_strata.strata = tuple(strata)
         return with_strata

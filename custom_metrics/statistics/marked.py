@@ -24,8 +24,7 @@ grouped by our label and whether it is in doubt; people's labels in a group are 
 bounds allow for all of them being wrong. Each way in which the labels of a group can be wrong has Jeffreys' bounds of a
 share (Brown, Cai and DasGupta 2001, Statistical Science 16); the bound next to 0 or 1 is Clopper and Pearson's, as
 Jeffreys' is above a rare error whenever that is drawn once. MOVER recombines the bounds, each by how far it moves the
-figure. A weighted share has an effective number of draws, which counts one more hit of the largest weight (Fay and Feuer
-1997, Statistics in Medicine 16).
+figure. The effective number of draws counts one more hit of the largest weight (Fay and Feuer 1997).
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class Draws(NamedTuple):
         return cls(numbers, each, clusters, left)
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
-        """Some of the answers."""
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
         return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
@@ -279,8 +277,8 @@ def _units(
 ) -> tuple[Floats, Floats, float, Floats]:
     """The units of a mean's two-part bounds: answers, or clusters. `columns` are (answers, 2), marked part and value.
 
-    All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had
-    been drawn with replacement as -log(L) is more than 1 - L.
+    All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had been
+    drawn with replacement as -log(L) is more than 1 - L.
     """
     each = draws.weights / draws.weights.max()
     weights = draws.times * each
@@ -294,7 +292,6 @@ def _units(
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
-    """A mean with its bounds on a scale."""
     lowest, width = scale[0], scale[1] - scale[0]
     place = min(1.0, max(0.0, (mean - lowest) / width))
     value, low, high = (lowest + part * width for part in (place, *_bounds(place, error / width, freedom, number)))

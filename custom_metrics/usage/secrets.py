@@ -120,7 +120,6 @@ def _says(name: str) -> int:
 
 
 def _named_text(value: str, named: int) -> str:
-    """The value of a name that says it is a secret, or may be one."""
     if named == _PERHAPS and not ((run := _RANDOM.fullmatch(value)) and _is_random(run[1])):
         return _text(value)
     match = _SCHEME.fullmatch(value)

@@ -73,8 +73,7 @@ def _prompts() -> dict[str, dict[str, str]]:
 
 class Encoder:
     """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
-    the question, no more. In the form ``paper`` the tokenizer's separator token stands between reference and answer, or the
-    one that ends a text; UnusableDetector where there is neither."""
+    the question, no more. The form ``paper`` needs a separator token, or one that ends a text; UnusableDetector without."""
 
     def __init__(self, tokenizer: Any, form: str, max_length: int) -> None:
         self.tokenizer = tokenizer
@@ -215,7 +214,6 @@ class Document:
         self._best_support = np.full(len(self.best), -1, np.float32)
 
     def windows(self) -> Iterator[Window]:
-        """The windows that are to be read."""
         for (_, _, encoded), first, (of_reference, of_answer) in zip(
             self.pieces, self._first, self._bounds, strict=False
         ):

@@ -133,7 +133,6 @@ def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> li
 
 
 def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], ...]:
-    """References, answers, languages and questions, as detectors take them."""
     names = ("reference", "answer", "language", "question")
     return tuple([getattr(document, name) for document in documents] for name in names)
 

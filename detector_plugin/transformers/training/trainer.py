@@ -183,7 +183,6 @@ def token_loss(logits: Any, labels: Any, shares: Any) -> Any:
 
 
 def _trainer_class() -> Any:
-    """The class, made when torch is there."""
     transformers, torch = library("transformers"), library("torch")
 
     class DetectorTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
