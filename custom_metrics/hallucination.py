@@ -192,9 +192,6 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     return reasons
 
 
-# ------------------------------------------------------------ the kinds of rates, and the difference of two models
-
-
 class Corrected(NamedTuple):
     """Flagged shares of two models in a language, with the errors that correct them. Of expected errors (a pooled
     calibration), draws that contradict the answers are left out: FPR <= q <= TPR holds for a flagged share q."""

@@ -28,17 +28,11 @@ class UnusableDetector(UsageError):
 
 @runtime_checkable
 class Detector(Protocol):
-    """The one interface of all detectors.
+    """The one interface of all detectors."""
 
-    Attributes:
-        name: ``lexical``, or the model's name; calibrations refer to it.
-        version: of weights and rules; each version of a detector needs a calibration of its own.
-        licence: of the weights, as their publisher states it, else ``unknown``.
-    """
-
-    name: str
-    version: str
-    licence: str
+    name: str  # ``lexical``, or the model's name; calibrations refer to it
+    version: str  # of weights and rules; each version of a detector needs a calibration of its own
+    licence: str  # of the weights, as their publisher states it, else ``unknown``
 
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None

@@ -23,26 +23,21 @@ UNREADABLE = "⁇"  # the mark of a translation model for an unknown token
 class LabelledAnswer:
     """An answer, its reference, and its hallucinated spans. Unknown fields are empty.
 
-    Attributes:
-        annotations: their kind: ``real`` (by people, of text that a model wrote on its own), ``rag`` (by people, of text
-            that a model wrote from passages), ``gold`` (by people, of inserted errors) or ``silver`` (by GPT-4, of
-            inserted errors).
-        soft: spans whose probability is the share of annotators that marked them; default `spans`, marked by all.
-        article: name or address of the page that the reference is from, where there is more than the reference.
-        group: key that documents about one text share in every language: translations of it, or pages on one subject.
+    Kinds of annotations are ``real`` (by people, of text that a model wrote on its own), ``rag`` (by people, of text that a
+    model wrote from passages), ``gold`` (by people, of inserted errors) and ``silver`` (by GPT-4, of inserted errors).
     """
 
     reference: str  # as the detector gets it
     answer: str
     language: str  # ISO 639 code
-    annotations: str
+    annotations: str  # their kind
     spans: Sequence[Span]  # hallucinated parts of the answer
     question: str = ""
     family: str = ""  # of the model that wrote the answer
     model: str = ""
-    soft: Sequence[Span] | None = None
-    article: str = ""
-    group: str = ""
+    soft: Sequence[Span] | None = None  # with the share of annotators who marked them; default `spans`, by all
+    article: str = ""  # name or address of the page that the reference is from, where there is more than that
+    group: str = ""  # key that documents about one text share in every language, such as translations of it
 
 
 def is_unreadable(reference: str) -> bool:

@@ -90,8 +90,6 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     return MASK + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else MASK
 
 
-# One sentence
-
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 DETAIL = 25  # characters behind "I can't tell"
 _EARLY, _MORE = 3, 8  # characters in front of a turn to the user; that an answer has behind its source

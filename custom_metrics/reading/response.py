@@ -106,8 +106,6 @@ def _without_edge_tokens(text: str) -> str:
     return text[start:end]
 
 
-# Reasoning
-
 _END = 200  # characters
 _SENTENCE_ENDS = tuple(".!?:。！？।۔؟…)]}\"'”’»*`_>")
 # The last line of a thought that came to its end: what prompts of ours want to hear.

@@ -95,29 +95,16 @@ def rescaled(values: Floats, informing: NDArray[np.bool_]) -> Floats:
 
 
 class Aggregation:
-    """A kind of figure: a function of sums over documents.
+    """A kind of figure: a function of sums over documents. Results files know it by its `name`."""
 
-    Attributes:
-        name: by which results files know it.
-        clustered_by: what documents of a run depend on each other by, ``passage`` or ``article``; empty for nothing, or
-            where the values say it.
-        unit: what is resampled where documents of a run do not depend on each other by that.
-        shares_clusters: whether strata can have clusters in common, as languages have passages.
-        companions: metrics whose logged values have the counts where its own logged values are plain numbers.
-        not_compared: why models are not compared on it; empty where they are.
-        corrected: whether it rests on a detector's errors; the harness's table lacks one that is not measurable.
-        form: the shape of a document's statistics where no document has any.
-        is_rate: whether the figure is between 0 and 1.
-    """
-
-    clustered_by = "passage"
-    unit = "documents"
-    shares_clusters = True
-    companions: Sequence[str] = ()
-    not_compared = ""
-    corrected = False
-    form: tuple[int, ...] = (1,)
-    is_rate = False
+    clustered_by = "passage"  # what documents depend on each other by, or "article"; "": nothing, or the values say it
+    unit = "documents"  # what is resampled where documents do not depend on each other by that
+    shares_clusters = True  # whether strata can have clusters in common, as languages have passages
+    companions: Sequence[str] = ()  # metrics whose logged values have the counts where its own are plain numbers
+    not_compared = ""  # why models are not compared on it; empty where they are
+    corrected = False  # whether it rests on a detector's errors; the harness's table lacks one that is not measurable
+    form: tuple[int, ...] = (1,)  # the shape of a document's statistics where no document has any
+    is_rate = False  # whether the figure is between 0 and 1
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -128,8 +115,6 @@ class Aggregation:
     def __deepcopy__(self, memo: dict[int, Any]) -> Aggregation:
         return self
 
-    # ------------------------------------------------------------------------------------------------- what a kind is
-
     def statistics(self, value: Any) -> Any:
         """The numbers that a document adds to the sums, as a list, or nested lists. ``nan``: it does not count."""
         raise NotImplementedError
@@ -137,8 +122,6 @@ class Aggregation:
     def of_sums(self, sums: Floats) -> Floats:
         """The figures of (..., statistics) sums; ``nan`` where they are not defined."""
         raise NotImplementedError
-
-    # ---------------------------------------------------------------------------------------------------- the harness
 
     def __call__(self, values: Sequence[Any]) -> float:
         """The figure's value. `values` has one entry a document; ``None`` is not in the denominator."""
@@ -155,8 +138,6 @@ class Aggregation:
     def shared_rows(self, values: Sequence[Any]) -> Rows | None:
         """The linearised rows of the documents' values; ``None`` where no other task can share clusters with them."""
         return None if self.not_compared or not self.shares_clusters else self.linear(self.rows(values))
-
-    # ------------------------------------------------------------------------------------------------------ documents
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
         """The statistics of each document.
@@ -205,8 +186,6 @@ class Aggregation:
         sums = np.zeros((len(order), *rows.values.shape[1:]))
         np.add.at(sums, [order[name] for name in names], rows.values)
         return rows._replace(values=sums, clusters=[name if isinstance(name, str) else "" for name in order])
-
-    # --------------------------------------------------------------------------------------------------------- figures
 
     def value(self, rows: Rows) -> float:
         """The figure's value alone, without the resamples that bounds need; ``nan`` where it is not defined."""
@@ -263,8 +242,6 @@ class Aggregation:
     def size(self, rows: Rows) -> int:
         """The size of the figure's denominator: the number of documents that count."""
         return int(self.counted(rows).sum())
-
-    # ----------------------------------------------------------------------------------------------------- differences
 
     def linear(self, rows: Rows) -> Rows:
         """Numbers whose mean is the figure, one a cluster: the figure, and what the cluster adds to it; ``nan`` where the

@@ -136,9 +136,6 @@ def rho(annotated: Iterable[tuple[int, int, float]], predicted: Iterable[tuple[i
     return float(np.corrcoef(rankdata(theirs), rankdata(ours))[0, 1])
 
 
-# ------------------------------------------------------------------------------------------------ the harness's metrics
-
-
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Per-document values of a detection task.
 

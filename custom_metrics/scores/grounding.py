@@ -28,8 +28,6 @@ CUTOFFS = (1, 3, 5, 10)
 
 BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
 
-# ------------------------------------------------------------------------------------------------------------------ ROUGE
-
 _TOKEN = re.compile(r"[a-z0-9]+")
 
 
@@ -86,9 +84,6 @@ def _score(common: int, targets: int, predictions: int) -> Score:
     recall = common / max(targets, 1)
     total = precision + recall
     return Score(precision, recall, 2 * precision * recall / total if total > 0 else 0.0)
-
-
-# ---------------------------------------------------------------------------------------------------------------- answers
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:

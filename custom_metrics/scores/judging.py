@@ -103,9 +103,6 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
     return match["verdict"].lower() if number in (0, len(replies) - 1) and not heading else None
 
 
-# ------------------------------------------------------------------------------------------------- values of one document
-
-
 def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Values of one rating, ``"1"`` to ``"4"`` or ``"unread"``, of a document's ``answer`` by its ``aspect``.
 
@@ -141,9 +138,6 @@ def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, An
     values["unread_rate"] = (doc["id"], int(not read), 1)
     values["flip_rate"] = (doc["id"], *sorted(shown.values()), shown.get(verdict, TIE) if read else UNREAD)
     return values
-
-
-# ------------------------------------------------------------------------------------------- figures of all the documents
 
 
 class OfVerdicts(Ratios):

@@ -91,8 +91,6 @@ def stem(token: str) -> str:
     return bare[:_STEM_LETTERS]
 
 
-# The index
-
 GRAMS = (4, 8)  # lengths of the character n-grams, spaces between words included
 _SHORTEST = 3  # letters of a beginning or ending: fewer are in any text
 _STRIDE = 20  # tokens; a window is two strides, about two sentences

@@ -180,9 +180,6 @@ class TransformersDetector:
                     yield document
 
 
-# Before a model is loaded
-
-
 def check_model(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or option."""
     refuse_unknown(f"detector {name}", options, partial(TransformersDetector, name), UnusableDetector)

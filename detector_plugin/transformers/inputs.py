@@ -143,8 +143,6 @@ class Encoder:
         return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
 
 
-# Windows
-
 _SMALLEST_ROOM = 16  # tokens of reference and answer that a window must hold at the least
 _OVERLAP = 4  # windows share a quarter of their tokens with the next
 

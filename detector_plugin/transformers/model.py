@@ -48,9 +48,6 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:400] if lines else ''}"
 
 
-# Files
-
-
 @dataclass(frozen=True)
 class Repository:
     """A model's folder, or its repository on the hub."""
@@ -198,9 +195,6 @@ def find_repositories(name: str, revision: str | None, base_model: str | None) -
     return own, weights
 
 
-# What the files say
-
-
 @dataclass(frozen=True)
 class ModelDescription:
     """A classifier as its files describe it; no weights are loaded to know."""
@@ -332,9 +326,6 @@ def learned_positions(model: Any) -> int | None:
             padding = getattr(module, "padding_idx", None)  # as in :func:`max_positions`
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None
-
-
-# The model
 
 
 def load_model(described: ModelDescription, device: str, dtype: str) -> Any:

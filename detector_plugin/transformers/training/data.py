@@ -167,8 +167,6 @@ def _digest(seed: int, *texts: str) -> str:
     return hashlib.sha256("\0".join((str(seed), *texts)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------------ tokens and labels
-
 IGNORED = -100  # the label of tokens that the loss passes over: reference, prompt, special tokens, white space
 COMMON = 64  # parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_cut`
 LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
