@@ -14,8 +14,7 @@ from typing import Any
 from custom_metrics.reading.spans import Span
 
 REAL = "real"  # annotations of text that a model wrote on its own
-TRANSLATED = "?"
-"""The `group` of a document whose text exists in other languages too, where it is not known which text of theirs it is."""
+TRANSLATED = "?"  # the `group` of a document whose text exists in other languages, where nobody knows which it is
 UNREADABLE = "⁇"  # the mark of a translation model for an unknown token
 
 
@@ -69,9 +68,7 @@ MIN_SHARE = 0.4
 """Least share of the shorter text's weight that two versions of one text have in common. mFAVA's gold texts share 0.5 to 1
 with the silver text that they translate, and mostly less than 0.3 with any other; above that, both are on one subject."""
 
-MIN_WEIGHT = 12.0
-"""Least weight, in nats, that two versions of one text share: about three keys that each occur in one of sixty texts."""
-
+MIN_WEIGHT = 12.0  # least weight, in nats, that they share: about three keys that each occur in one of sixty texts
 MIN_KEYS = 3  # least number of keys that two versions of one text share
 MAX_TEXTS = 20  # most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared
 _NUMBER, _WORD = re.compile(r"\d{1,15}"), re.compile(r"[^\W\d_]{3,}")

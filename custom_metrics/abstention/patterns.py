@@ -14,13 +14,11 @@ from typing import NamedTuple
 
 from custom_metrics.abstention.folding import is_boundary, is_word
 
-CLAUSE, JOINED, SPACE = -1, 0, 1
-"""Joints: characters between an element and the one before; a gap has more. ``CLAUSE`` is the start of a clause."""
+CLAUSE, JOINED, SPACE = -1, 0, 1  # joints: characters between two elements, more of a gap; -1: the start of a clause
 CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
-MAX_PRODUCT = 100
-"""Most words of an element that is the product of two neighbours: more are faster to find, but slower to compile."""
+MAX_PRODUCT = 100  # most words of an element that is the product of two neighbours: more are slower to compile
 MAX_WORD_END = 40  # most characters of an open end of a word; this bounds the time for each word of a text
 
 _TOKENS = re.compile(
@@ -71,11 +69,8 @@ class PhraseReader:
         self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
-        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
-
-        Raises:
-            ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
-        """
+        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it. ValueError for an
+        unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern."""
         rows = self._rows(written.removeprefix("^"))
         if not rows:
             raise ValueError(f"the phrase {written!r} of {kind!r} is empty")

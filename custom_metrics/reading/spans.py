@@ -24,12 +24,9 @@ class Span(NamedTuple):
 
 
 def span_of(value: Sequence[object]) -> Span:
-    """The span of a list, as JSON and Arrow hold it. Files of earlier versions have three values.
-
-    Raises:
-        ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers
-            ``0 <= start <= end`` (not 2.0, not true) and a probability in [0, 1].
-    """
+    """The span of a list, as JSON and Arrow hold it. Files of earlier versions have three values. ValueError unless it is
+    ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers ``0 <= start <= end`` (not 2.0,
+    not true) and a probability in [0, 1]."""
     try:
         start, end, category, *probability = value
         if isinstance(start, bool) or isinstance(end, bool):

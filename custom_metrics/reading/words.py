@@ -12,9 +12,7 @@ from typing import Any
 
 from custom_metrics.usage.printable import SURROGATE
 
-SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}
-"""Languages that do not put spaces between words, and the library that finds them."""
-
+SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}  # without spaces between words
 _RUN = re.compile(r"\S+")
 # The segmenters' time grows faster than the text where no space breaks it, and answers loop: longer runs are cut.
 _LONGEST_RUN = 2_000

@@ -44,8 +44,7 @@ from custom_metrics.statistics.paired_difference import (
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised, mean_of_shares, mean_of_strata
 
 MANY = 300  # clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold
-Strata = Sequence[Mapping[int, Rows]]
-"""Of each stratum, such as a language, the rows of its models, by number; all of the same documents in the same order."""
+Strata = Sequence[Mapping[int, Rows]]  # of each stratum the rows of its models, by number; of the same documents
 
 
 class NotMeasured(ValueError):

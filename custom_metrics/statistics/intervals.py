@@ -31,9 +31,7 @@ _FEW_DISTINCT = 1 / 16  # share of distinct rows up to which draws of these are 
 
 RESAMPLES = 2000  # resamples of a bootstrap for the bounds of a figure
 SEED = 1234  # the seed of every resampling: the same answers have the same bounds
-SIGNIFICANCE = 0.05
-"""Below this p, or adjusted p, a difference is called significant. All bounds are for one less this: 95 %."""
-
+SIGNIFICANCE = 0.05  # below this p, or adjusted p, a difference is called significant; all bounds are for 95 %
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal: that of 1 - SIGNIFICANCE / 2
 
 
@@ -41,9 +39,7 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     """95 % Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
 
     Trials are documents, of a stratified sample their effective number. Both bounds are in [0, 1]; ``nan`` without trials.
-
-    Raises:
-        ValueError: more successes than trials, or fewer than none.
+    ValueError for more successes than trials, or fewer than none.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must be between 0 and trials, got {successes} of {trials}")

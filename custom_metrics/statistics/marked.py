@@ -43,11 +43,8 @@ from custom_metrics.statistics.paired_difference import Floats, PairedDifference
 FEWEST_DRAWS = 5  # of fewer there are no bounds
 METHOD = "MOVER of two marked means with their correlation"
 
-_CLOSEST = 0.95
-"""Residuals of two means are never taken to be correlated more than that: equal marks of a few draws prove no equality."""
-
-_FAR = 3.0
-"""So many logits from the value to a bound the logit is no straight line any more: bounds are then those of the mean."""
+_CLOSEST = 0.95  # of two means residuals are never more correlated: equal marks of a few draws prove no equality
+_FAR = 3.0  # logits from the value to a bound, from which on bounds are those of the mean
 
 
 class Draws(NamedTuple):
@@ -67,11 +64,8 @@ class Draws(NamedTuple):
         left_out: ArrayLike | None = None,
     ) -> Draws:
         """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
-        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's.
-
-        Raises:
-            ValueError: lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none.
-        """
+        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's. ValueError
+        where lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none."""
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
         left = np.ones(numbers.shape) if left_out is None else np.asarray(left_out, float)
@@ -172,20 +166,12 @@ def marked_mean(
 
 
 def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean | MarkedShare]) -> PairedDifference:
-    """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
+    """The difference of two models' means, and the mean over strata, such as languages, of which `strata` have the draws
+    and two means ``of_questions`` of these draws (else ValueError).
 
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
-    Leaving it out of both would be biased: models abstain where others make things up.
-
-    Args:
-        strata: draws and means, which are ``of_questions``.
-
-    Returns:
-        The mean over the strata, with 95 % bounds by MOVER; p is the level at which such bounds touch 0. Both are ``nan``
-        where a mean has no bounds. ``n`` is the number of draws.
-
-    Raises:
-        ValueError: means of a stratum are not of its draws.
+    Leaving it out of both would be biased: models abstain where others make things up. The 95 % bounds are by MOVER; p is
+    the level at which such bounds touch 0. Both are ``nan`` where a mean has no bounds. ``n`` is the number of draws.
     """
     for draws, first, second in strata:
         shape = first.residuals.shape

@@ -41,9 +41,7 @@ from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z
 
 Floats = NDArray[np.float64]
 
-Form = Literal["", "positive", "rate"]
-"""What is known of the numbers of a figure: nothing, that none is negative, or that it is a rate between 0 and 1."""
-
+Form = Literal["", "positive", "rate"]  # what is known of numbers: nothing, none is negative, between 0 and 1
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
@@ -80,7 +78,6 @@ class PairedDifference(NamedTuple):
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
-"""The difference of models without a document in common."""
 
 
 def mean_differences(
@@ -345,8 +342,7 @@ def rows_needed(difference: float, variance: float, shares: bool = False) -> int
 TANGO = "Tango score interval, p of the same score"
 MOVER = "MOVER of Tango score intervals, p by inverting it"
 
-SMALL_STRATUM = 100
-"""Documents of a stratum below which its interval is at least that of half a discordant document more for either model."""
+SMALL_STRATUM = 100  # documents below which an interval is at least that of half a discordant one more for either model
 _FARTHEST = 40.0  # standard errors; beyond, p is no float
 _STEPS = 14  # from there to where a bound touches 0, within 1e-13
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0

@@ -31,9 +31,7 @@ from detector_plugin.lexical.reference import (
 )
 from detector_plugin.sentences import Layout
 
-MISSING = -9.0
-"""The value of a feature that does not exist: overlap with a question without a question, capitals in Arabic."""
-
+MISSING = -9.0  # a feature that does not exist: overlap with a question without a question, capitals in Arabic
 Matrix = NDArray[np.float32]
 Values = NDArray[np.float64]
 

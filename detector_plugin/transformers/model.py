@@ -19,9 +19,7 @@ from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 
-LONGEST = 4096
-"""Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default."""
-
+LONGEST = 4096  # tokens of an input where nobody said: the mFAVA paper's appendix A.3, and LettuceDetect's default
 DETECTOR_FILE = "detector.json"
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?(?:out_proj\.)?weight$")

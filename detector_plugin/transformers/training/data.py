@@ -169,8 +169,7 @@ def _digest(seed: int, *texts: str) -> str:
 
 IGNORED = -100  # the label of tokens that the loss passes over: reference, prompt, special tokens, white space
 COMMON = 64  # parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_cut`
-LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
-"""Names of the classes; the first is a token that the reference bears out."""
+LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}  # the first is borne out
 
 
 class Example(NamedTuple):

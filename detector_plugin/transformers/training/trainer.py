@@ -35,8 +35,7 @@ from detector_plugin.transformers.training.measuring import f1_at
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_HEADS = ("score", "classifier")
-"""What transformers calls the layer that is made anew. It is trained whole and stays out of LoRA and quantization."""
+_HEADS = ("score", "classifier")  # the layer that is made anew, trained whole, and stays out of LoRA and quantization
 
 
 class TrainingFailed(PlainError):
