@@ -82,9 +82,8 @@ class TransformersDetector:
         given_labels = parse_labels(labels)
         model = describe_model(self.name, revision, base_model, parse_flag("trust_remote_code", trust_remote_code))
         stored = model.stored
-        default_threshold = parse_number(
-            "threshold", 0.5 if stored.threshold is None else stored.threshold, float, 0, 1
-        )
+        stored_threshold: float | None = parse_number("threshold", stored.threshold, float, 0, 1)
+        default_threshold = 0.5 if stored_threshold is None else stored_threshold
         self.threshold: float = default_threshold if given_threshold is None else given_threshold
         local = Path(self.name).expanduser()
         plain_name = (local.resolve().name if local.is_dir() else self.name).casefold()

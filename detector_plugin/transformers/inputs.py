@@ -161,7 +161,7 @@ def room_for(encoded: Encoded, max_length: int) -> int:
 def window_bounds(reference: int, answer: int, room: int) -> tuple[list[Part], list[tuple[Part, Part]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. All arguments are numbers of tokens, `room` of those of a window; long ones have half."""
+    has more context for. All arguments are numbers of tokens, `room` of those of a window; two long texts share it."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]

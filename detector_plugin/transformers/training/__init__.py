@@ -51,8 +51,7 @@ def train_detector(
     calibrate: bool = False,
 ) -> tuple[float, list[Row]] | None:
     """Train a detector, choose its threshold, measure it, and write its folder. The threshold, and the held-out figures;
-    ``None`` in the other processes of
-    ``accelerate launch``, which do not measure.
+    ``None`` in the other processes of ``accelerate launch``, which do not measure.
 
     Args:
         parts: of :func:`detector_plugin.transformers.training.data.split`.
