@@ -68,8 +68,7 @@ class Prompting(NamedTuple):
     chat_template: bool = False  # whether one was applied
 
 
-PROMPTED = Prompting()
-"""A model was prompted here, without a chat template."""
+PROMPTED = Prompting()  # a model was prompted here, without a chat template
 
 
 class Labels(NamedTuple):
@@ -249,9 +248,7 @@ def is_repetitive(text: str, language: str | None = None) -> bool:
 # ------------------------------------------------------------ replies in another form, and too few questions
 # The figures are computed all the same. Each warning names those that are meaningless, the reason, and the remedy.
 
-NOTEWORTHY = 0.2
-"""Share of unusable replies of a task above which there is a warning."""
-
+NOTEWORTHY = 0.2  # share of unusable replies of a task above which there is a warning
 _ENOUGH_TOKENS = "max_gen_toks enough for its whole reply (reasoning included)"
 
 
@@ -306,7 +303,6 @@ def few_warning(chosen: Sequence[Mapping[str, Any]], docs: Sequence[Mapping[str,
 
 
 def _question_kinds(docs: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The kinds of questions, with separate rates, that occur among documents."""
     answerable = {True: "answerable questions", False: "unanswerable questions"}
     return {
         answerable[doc["answerable"]] if isinstance(doc.get("answerable"), bool) else f"{doc['subset']} questions"

@@ -12,8 +12,7 @@ Three figures for the same answers (q is the flagged share of their words, H/N):
 Each resample of the answers is corrected by errors drawn from their distribution in the calibration
 (:func:`custom_metrics.statistics.random_effects.measured_errors`). In *the difference of two models*, whose answers went
 through the same detector, each resample corrects both with *the same* draw of its errors. They cancel but for the scale: of
-one language, the estimated rates differ significantly exactly when the detected ones do. This holds if the detector errs
-alike on the answers of both models.
+one language, the estimated rates differ significantly exactly when the detected ones do.
 """
 
 from __future__ import annotations
@@ -29,15 +28,9 @@ from custom_metrics.reading.spans import covered, span_of
 from custom_metrics.reading.words import words
 from custom_metrics.scores.aggregations import Aggregation, Ratios, Strata
 from custom_metrics.scores.detection import WordCounts
+from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.intervals import (
-    RESAMPLES,
-    SIGNIFICANCE,
-    resampled_sums,
-    share_of_clusters,
-    spread,
-    unseen_share,
-)
+from custom_metrics.statistics.intervals import RESAMPLES, SIGNIFICANCE, spread
 from custom_metrics.statistics.paired_difference import (
     FEWEST,
     ITERATIONS,
@@ -117,8 +110,7 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     corrected ones by a cluster bootstrap (95 % bounds hold 93 % of the time with five calibration documents).
 
     Args:
-        counts: (clusters, 2): words flagged and words in all of each cluster, such as an article, whose words are drawn
-            together.
+        counts: (clusters, 2): words flagged and words in all of each cluster, such as an article.
         errors: of the detector (:mod:`custom_metrics.statistics.random_effects`). Of errors without draws that differ (the
             paper's Table 10) the bounds hold the answers' uncertainty alone.
 
@@ -129,11 +121,11 @@ def estimate(counts: NDArray[Any], errors: Errors | None = None) -> Estimates:
     if not counts[:, 1].sum():
         return Estimates(UNDEFINED, UNDEFINED, UNDEFINED)
     share, equation_1, rogan_gladen = rates(counts, errors)
-    low, high, error = map(float, share_of_clusters(*counts.T))
+    low, high, error = map(float, intervals.share_of_clusters(*counts.T))
     detected = Figure(share, low, high, error)
     if errors is None:
         return Estimates(detected, UNDEFINED, UNDEFINED)
-    flagged_sums, total_sums = resampled_sums(counts, len(errors.draws)).T
+    flagged_sums, total_sums = intervals.resampled_sums(counts, len(errors.draws)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = flagged_sums / total_sums
     # Equation 1 has no upper bound, and the ratio's tail is long; a share of words has one.
@@ -200,9 +192,6 @@ def doubts(flagged_share: float, calibration: WordCounts) -> list[str]:
     return reasons
 
 
-# ------------------------------------------------------------ the kinds of rates, and the difference of two models
-
-
 class Corrected(NamedTuple):
     """Flagged shares of two models in a language, with the errors that correct them. Of expected errors (a pooled
     calibration), draws that contradict the answers are left out: FPR <= q <= TPR holds for a flagged share q."""
@@ -263,7 +252,6 @@ class HallucinationRate(Ratios):
         return rates[RATES.index(self.rate)]._replace(n=self.size(rows))
 
     def estimates(self, rows: Rows) -> Estimates:
-        """All three rates."""
         return estimate(self.by_cluster(rows).values, self.errors(rows.context, RESAMPLES))
 
     def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
@@ -324,7 +312,7 @@ def _unvaried(corrected: Sequence[Corrected], difference: float, p: float, bound
     if sum(sizes) - len(sizes) < FEWEST - 1:
         return math.nan, math.nan, math.nan
     distances = [
-        unseen_share(len(of.values)) * of.slope * (1 + abs(float(np.subtract(*of.values.mean(axis=0)))))
+        intervals.unseen_share(len(of.values)) * of.slope * (1 + abs(float(np.subtract(*of.values.mean(axis=0)))))
         for of in corrected
     ]
     reach = math.hypot(*distances) / len(sizes)

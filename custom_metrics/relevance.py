@@ -103,8 +103,7 @@ def read_label(
     - ``"I don't know"``: also an abstention in other words, and a "no", in the prompt's language or in English, also under
       a label ("Answer: No", ``{"answerable": false}``).
     - ``"Yes, answer is present"``: also an answer that simply answers ("Paris", "[3]"), as from the passages.
-    - ``"Invalid"``: an answer that only turns the task around ("Please answer the question"), and what is no answer
-      (:mod:`custom_metrics.reading.no_answer`).
+    - ``"Invalid"``: an answer that only turns the task around, and what is none (:mod:`custom_metrics.reading.no_answer`).
 
     Of the prompt's phrases the first counts, or the last where the answer turns round before that ("But wait, ..."). One
     that is quoted as the rule ('To say "Yes, answer is present", a context must ...') is no verdict.

@@ -24,7 +24,6 @@ class FlagNone:
         return [self.spans(*row) for row in zip(references, answers, languages, questions or repeat(""), strict=False)]
 
     def spans(self, reference: str, answer: str, language: str | None, question: str) -> list[Span]:
-        """The spans of one answer."""
         return []
 
 

@@ -28,17 +28,12 @@ from custom_metrics.statistics.random_effects import FEWEST_LANGUAGES
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.detector import RAG
 
-ANNOTATIONS = ("real", "gold", "silver", RAG)
-"""Kinds of annotation in a file."""
-
+ANNOTATIONS = ("real", "gold", "silver", RAG)  # kinds of annotation in a file
 POOLED = "pooled"
-KINDS = ("real", POOLED, "gold", "silver")
-"""Kinds of calibration of answers from no passages, in order of preference."""
-
+KINDS = ("real", POOLED, "gold", "silver")  # kinds of calibration of answers from no passages, in order of preference
 FORMAT = 1
 
-FEWEST = 5
-"""Least number of documents with words: below it, no bounds of a corrected rate hold (``test_small_calibrations.py``)."""
+FEWEST = 5  # documents with words, below which no bounds of a corrected rate hold (``test_small_calibrations.py``)
 
 
 class CalibrationError(UsageError):

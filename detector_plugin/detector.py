@@ -11,14 +11,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from custom_metrics.reading.spans import Span
 from custom_metrics.usage.plain_errors import UsageError
 
-DEFAULT_DETECTOR = "lexical"
-"""The default detector: it runs on any machine, and ships with a calibration."""
-
-RAG = "rag"
-"""Kind of answers that were written from given passages; a detector has other errors on them."""
-
-SPEED = "documents_per_second"
-"""Key of a results file's ``detector``: how many documents it read in a second."""
+DEFAULT_DETECTOR = "lexical"  # the default detector: it runs on any machine, and ships with a calibration
+RAG = "rag"  # kind of answers that were written from given passages; a detector has other errors on them
+SPEED = "documents_per_second"  # key of a results file's ``detector``: how many documents it read in a second
 
 
 Texts: TypeAlias = Sequence[str]
@@ -33,17 +28,11 @@ class UnusableDetector(UsageError):
 
 @runtime_checkable
 class Detector(Protocol):
-    """The one interface of all detectors.
+    """The one interface of all detectors."""
 
-    Attributes:
-        name: ``lexical``, or the model's name; calibrations refer to it.
-        version: of weights and rules; each version of a detector needs a calibration of its own.
-        licence: of the weights, as their publisher states it, else ``unknown``.
-    """
-
-    name: str
-    version: str
-    licence: str
+    name: str  # ``lexical``, or the model's name; calibrations refer to it
+    version: str  # of weights and rules; each version of a detector needs a calibration of its own
+    licence: str  # of the weights, as their publisher states it, else ``unknown``
 
     def detect(
         self, references: Texts, answers: Texts, languages: Languages, questions: Questions = None

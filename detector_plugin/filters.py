@@ -20,8 +20,7 @@ from detector_plugin.loading import load_detector
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-FAILED = "failed"
-"""The version of a detector that could not be loaded or that failed."""
+FAILED = "failed"  # the version of a detector that could not be loaded or that failed
 
 
 _GIVEN: dict[str, str] = {}  # options as text without their secrets, to what was given

@@ -14,36 +14,29 @@ from typing import Any
 from custom_metrics.reading.spans import Span
 
 REAL = "real"  # annotations of text that a model wrote on its own
-TRANSLATED = "?"
-"""The `group` of a document whose text exists in other languages too, where it is not known which text of theirs it is."""
-UNREADABLE = "⁇"
-"""The mark of a translation model for an unknown token."""
+TRANSLATED = "?"  # the `group` of a document whose text exists in other languages, where nobody knows which it is
+UNREADABLE = "⁇"  # the mark of a translation model for an unknown token
 
 
 @dataclass(frozen=True)
 class LabelledAnswer:
     """An answer, its reference, and its hallucinated spans. Unknown fields are empty.
 
-    Attributes:
-        annotations: their kind: ``real`` (by people, of text that a model wrote on its own), ``rag`` (by people, of text
-            that a model wrote from passages), ``gold`` (by people, of inserted errors) or ``silver`` (by GPT-4, of
-            inserted errors).
-        soft: spans whose probability is the share of annotators that marked them; default `spans`, marked by all.
-        article: name or address of the page that the reference is from, where there is more than the reference.
-        group: key that documents about one text share in every language: translations of it, or pages on one subject.
+    Kinds of annotations are ``real`` (by people, of text that a model wrote on its own), ``rag`` (by people, of text that a
+    model wrote from passages), ``gold`` (by people, of inserted errors) and ``silver`` (by GPT-4, of inserted errors).
     """
 
     reference: str  # as the detector gets it
     answer: str
     language: str  # ISO 639 code
-    annotations: str
+    annotations: str  # their kind
     spans: Sequence[Span]  # hallucinated parts of the answer
     question: str = ""
     family: str = ""  # of the model that wrote the answer
     model: str = ""
-    soft: Sequence[Span] | None = None
-    article: str = ""
-    group: str = ""
+    soft: Sequence[Span] | None = None  # with the share of annotators who marked them; default `spans`, by all
+    article: str = ""  # name or address of the page that the reference is from, where there is more than that
+    group: str = ""  # key that documents about one text share in every language, such as translations of it
 
 
 def is_unreadable(reference: str) -> bool:
@@ -75,15 +68,9 @@ MIN_SHARE = 0.4
 """Least share of the shorter text's weight that two versions of one text have in common. mFAVA's gold texts share 0.5 to 1
 with the silver text that they translate, and mostly less than 0.3 with any other; above that, both are on one subject."""
 
-MIN_WEIGHT = 12.0
-"""Least weight, in nats, that two versions of one text share: about three keys that each occur in one of sixty texts."""
-
-MIN_KEYS = 3
-"""Least number of keys that two versions of one text share."""
-
-MAX_TEXTS = 20
-"""Most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared."""
-
+MIN_WEIGHT = 12.0  # least weight, in nats, that they share: about three keys that each occur in one of sixty texts
+MIN_KEYS = 3  # least number of keys that two versions of one text share
+MAX_TEXTS = 20  # most texts of one language that a rare key occurs in. It bounds the number of pairs that are compared
 _NUMBER, _WORD = re.compile(r"\d{1,15}"), re.compile(r"[^\W\d_]{3,}")
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 

@@ -31,14 +31,10 @@ class _Kind(NamedTuple):
 
 
 def load_detector(name: str, **options: Any) -> Detector:
-    """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name
-    that another package offers; or the name or path of a
-    Hugging Face classifier or PEFT adapter, which has the options of
-    :class:`detector_plugin.transformers.TransformersDetector`.
-
-    Raises:
-        UnusableDetector: there is no such detector, it cannot be loaded, or an option is not known.
-    """
+    """Load a detector by name: ``lexical``; ``llm`` (options ``model`` and the model's arguments); a name that another
+    package offers; or the name or path of a Hugging Face classifier or PEFT adapter, with the options of
+    :class:`detector_plugin.transformers.TransformersDetector`. UnusableDetector where there is no such detector, it cannot
+    be loaded, or an option is not known."""
     detector = _find_kind(name).make(**options)
     lacking = [attribute for attribute in _ATTRIBUTES if not hasattr(detector, attribute)]
     if lacking:

@@ -55,13 +55,8 @@ def all_gather(value: Value) -> list[Value]:
 
 def gather(value: Value) -> list[Value] | None:
     """The values of all processes in the first one; ``None`` in the others."""
-    if here().number == 1:
-        return [value]
-    import torch.distributed
-
-    values = [value] * here().number if here().rank == 0 else None
-    torch.distributed.gather_object(value, values, dst=0, group=_group())
-    return values
+    values = all_gather(value)
+    return values if here().rank == 0 else None
 
 
 def barrier() -> None:

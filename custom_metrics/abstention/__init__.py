@@ -306,9 +306,6 @@ def _is_label(text: str, max_words: int) -> bool:
     return len(text) <= _LONGEST_LABEL and len(text.split()) <= max_words
 
 
-# The decision
-
-
 def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = True) -> Decision:
     """Whether a folded text abstains by one lexicon; `beside`: also one that says only what the material treats."""
     text = stated_text(folded, lexicon)

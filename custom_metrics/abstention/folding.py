@@ -42,8 +42,7 @@ NO_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf
 """Runs of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Han, kana."""
 _SPACES = re.compile(" {2,}")
 _MARKS = re.compile("[\u0300-\u036f]+")  # combining: tones, dots below, macrons, circumflexes
-SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}
-"""Signs that stand for a verdict."""
+SIGNS = {**dict.fromkeys("❌✗✘🚫⛔👎❎", False), **dict.fromkeys("✅✓✔👍☑", True)}  # signs that stand for a verdict
 EDGE = " \t\n.,:;!?\"'()[]{}<>|/\\-=~+&。、،؛؟।॥…·・•¿¡✓✗❌✅🤷⚠ℹ✘✔☑👍👎🚫⛔✖\ufe0f"
 """Marks that do not count at the ends of a sentence."""
 

@@ -14,15 +14,12 @@ from typing import NamedTuple
 
 from custom_metrics.abstention.folding import is_boundary, is_word
 
-CLAUSE, JOINED, SPACE = -1, 0, 1
-"""Joints: characters between an element and the one before; a gap has more. ``CLAUSE`` is the start of a clause."""
+CLAUSE, JOINED, SPACE = -1, 0, 1  # joints: characters between two elements, more of a gap; -1: the start of a clause
 CLOSED, OPEN, FREE = range(3)
 """Ends of a word. Closed: a word of the text ends there, too. Open (``erwähn*``): that word may go on, and counts whole.
 Free: anything may stand beside it, as another element does, or as the script has no spaces."""
-MAX_PRODUCT = 100
-"""Most words of an element that is the product of two neighbours: more are faster to find, but slower to compile."""
-MAX_WORD_END = 40
-"""Most characters of an open end of a word; this bounds the time for each word of a text."""
+MAX_PRODUCT = 100  # most words of an element that is the product of two neighbours: more are slower to compile
+MAX_WORD_END = 40  # most characters of an open end of a word; this bounds the time for each word of a text
 
 _TOKENS = re.compile(
     r"(?P<gap>\s*\.\.\.\s*)|(?P<space>\s+)"
@@ -72,11 +69,8 @@ class PhraseReader:
         self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
-        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it.
-
-        Raises:
-            ValueError: an unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern.
-        """
+        """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it. ValueError for an
+        unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern."""
         rows = self._rows(written.removeprefix("^"))
         if not rows:
             raise ValueError(f"the phrase {written!r} of {kind!r} is empty")
@@ -158,14 +152,11 @@ class PhraseReader:
         return (*row[:-1], last, first._replace(joint=joint), *tail[1:])
 
 
-Hits = dict[str, list[tuple[int, int]]]
-"""Kind of phrase to the (start, end) of those found, in order of their ends."""
-
+Hits = dict[str, list[tuple[int, int]]]  # kind of phrase to the (start, end) of those found, in order of their ends
 Place = tuple[int, int, str]
 """Where a literal stands in a text (start, end), with the rest of its word where that counts; and the literal."""
 
-PatternMatch = tuple[Pattern, tuple[Place, ...]]
-"""A pattern, and the place of each of its elements."""
+PatternMatch = tuple[Pattern, tuple[Place, ...]]  # a pattern, and the place of each of its elements
 
 
 @dataclass(eq=False, slots=True)
@@ -272,18 +263,15 @@ def sources(match: PatternMatch) -> Iterator[tuple[str, str]]:
 
 
 def _word_end(text: str, end: int) -> int:
-    """The end of the word that continues at `end`, at most :data:`MAX_WORD_END` characters further."""
     limit = min(len(text), end + MAX_WORD_END)
     return next((at for at in range(end, limit) if not is_word(text[at])), limit)
 
 
 def _word_start(text: str, start: int) -> int:
-    """The start of the word that continues at `start`, at most :data:`MAX_WORD_END` characters before."""
     limit = max(0, start - MAX_WORD_END)
     return next((at for at in range(start, limit, -1) if not is_word(text[at - 1])), limit)
 
 
 def _starts_clause(text: str, start: int, hits: Hits) -> bool:
-    """Whether a clause starts at `start`: after a mark, or after an opener."""
     end = len(text[:start].rstrip(" "))
     return not end or text[end - 1] in _CLAUSE_STARTS or any(stop == end for _, stop in hits.get("openers", ()))

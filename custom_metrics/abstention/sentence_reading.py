@@ -90,15 +90,11 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     return MASK + "." if match[0][-2] in ".!?" and match.string[match.end() : match.end() + 1] == " " else MASK
 
 
-# One sentence
-
 LONGEST_BARE = 120  # characters of a bare phrase and what opens it
 DETAIL = 25  # characters behind "I can't tell"
 _EARLY, _MORE = 3, 8  # characters in front of a turn to the user; that an answer has behind its source
 CITATION, CITED = 60, 12  # "According to the given passages" is no longer than that; nor is "[3] and [4]" behind it
-TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))
-"""Kinds of phrases without any of which no sentence abstains, but for a bare one."""
-
+TRIGGERS = frozenset(("abstains", "silent", "lacks", "beside"))  # without any, only a bare phrase abstains
 _COMMA = re.compile("[,،、]")
 # Behind a word ("passage 3", "文章[2]", "muktadha wa 3") or before it ("4. szöveg", "৪ নম্বর প্রসঙ্গ", "第三段").
 _NUMBERED = re.compile(r"(?<=[\w\u0900-\u0e7f])(?<!\d)(?=( ?\[?\d| (?:[^\W\d]{1,3}\.?) \d{1,2}(?!\d)|ที่ ?\d))")

@@ -65,7 +65,7 @@ def without_prompt(text: str, question: str | None = None, passages: Sequence[st
     """A text without the parts of the prompt that it begins with.
 
     It is ``""`` where nothing else is left, and the text itself where it begins with no part of the prompt. Where the text
-    goes on with passages, or with a question of its own, it is what follows "OUTPUT:", or begins with its phrase.
+    goes on with passages, or with a question of its own, it is what follows "OUTPUT:", or the verdict in it.
 
     Passages are those of the document, as they stand in the prompt.
     """

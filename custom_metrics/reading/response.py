@@ -106,8 +106,6 @@ def _without_edge_tokens(text: str) -> str:
     return text[start:end]
 
 
-# Reasoning
-
 _END = 200  # characters
 _SENTENCE_ENDS = tuple(".!?:。！？।۔؟…)]}\"'”’»*`_>")
 # The last line of a thought that came to its end: what prompts of ours want to hear.
@@ -175,7 +173,6 @@ def _without_blocks(text: str, opening: re.Pattern[str], closing: re.Pattern[str
 
 
 def _stops_inside(text: str) -> bool:
-    """Whether a text ends in the middle of a sentence."""
     text = text.rstrip()
     return not text.endswith(_SENTENCE_ENDS) and not _CONCLUSION.search(text[-_END:])
 

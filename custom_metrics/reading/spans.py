@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 CATEGORIES = ("entity", "relation", "invented", "contradictory", "unverifiable", "subjective")
 """The hallucination types of FAVA (Mishra et al. 2024), in the order of the mFAVA paper's Table 2."""
 
-HALLUCINATION = "hallucination"
-"""Category of a span of a detector that knows no categories."""
-
-SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"
-"""Labels of a sentence that people, or a judge, have judged."""
+HALLUCINATION = "hallucination"  # category of a span of a detector that knows no categories
+SUPPORTED, NOT_SUPPORTED = "Supported", "Not Supported"  # labels of a sentence that people, or a judge, have judged
 
 
 class Span(NamedTuple):
@@ -27,12 +24,9 @@ class Span(NamedTuple):
 
 
 def span_of(value: Sequence[object]) -> Span:
-    """The span of a list, as JSON and Arrow hold it. Files of earlier versions have three values.
-
-    Raises:
-        ValueError: it is not ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers
-            ``0 <= start <= end`` (not 2.0, not true) and a probability in [0, 1].
-    """
+    """The span of a list, as JSON and Arrow hold it. Files of earlier versions have three values. ValueError unless it is
+    ``[start, end, category]`` or ``[start, end, category, probability]`` with whole numbers ``0 <= start <= end`` (not 2.0,
+    not true) and a probability in [0, 1]."""
     try:
         start, end, category, *probability = value
         if isinstance(start, bool) or isinstance(end, bool):

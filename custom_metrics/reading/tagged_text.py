@@ -125,8 +125,7 @@ def parse(annotated: str | None, repaired: Counter[str] | None = None) -> tuple[
 def render(text: str, spans: Iterable[Span]) -> str:
     """Tagged text of a text and its spans, in any order; :func:`parse` gives both back.
 
-    A ``<`` that could open a tag is written ``&lt;``, and a probability under 1 becomes an attribute of the tag. Spans that
-    are empty, overlap or touch: see :func:`merged`.
+    A ``<`` that could open a tag is written ``&lt;``, and a probability under 1 becomes an attribute of the tag.
     """
     opening: dict[int, list[Span]] = defaultdict(list)
     closing: dict[int, list[Span]] = defaultdict(list)

@@ -12,12 +12,9 @@ from typing import Any
 
 from custom_metrics.usage.printable import SURROGATE
 
-SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}
-"""Languages that do not put spaces between words, and the library that finds them."""
-
+SEGMENTERS = {"zh": "jieba", "yue": "jieba", "ja": "janome"}  # without spaces between words
 _RUN = re.compile(r"\S+")
-# The segmenters' time grows faster than the text where no space breaks it (janome holds a lattice of a whole sentence), and
-# a loop of 100,000 characters is an answer, too: longer runs are cut.
+# The segmenters' time grows faster than the text where no space breaks it, and answers loop: longer runs are cut.
 _LONGEST_RUN = 2_000
 
 
@@ -45,7 +42,6 @@ def words(text: str, language: str | None = None) -> list[tuple[int, int]]:
 
 @cache
 def _cutter(name: str) -> Any:
-    """What cuts a run of characters into words."""
     if name == "jieba":
         import jieba
 

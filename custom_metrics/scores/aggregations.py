@@ -25,17 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custom_metrics.statistics import intervals
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, cluster_of
-from custom_metrics.statistics.intervals import (
-    BOUNDS_OF_BOTH,
-    clopper_pearson,
-    difference_of_clusters,
-    resampled_sums,
-    share_of_clusters,
-    spread,
-    sums_by_cluster,
-    wilson,
-)
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
@@ -52,11 +43,8 @@ from custom_metrics.statistics.paired_difference import (
 )
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised, mean_of_shares, mean_of_strata
 
-MANY = 300
-"""Clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold."""
-
-Strata = Sequence[Mapping[int, Rows]]
-"""Of each stratum, such as a language, the rows of its models, by number; all of the same documents in the same order."""
+MANY = 300  # clusters from which on bounds of a single figure are the percentiles of its bootstrap, which then hold
+Strata = Sequence[Mapping[int, Rows]]  # of each stratum the rows of its models, by number; of the same documents
 
 
 class NotMeasured(ValueError):
@@ -82,8 +70,7 @@ class Linear(NamedTuple):
 
 
 def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], used: Sequence[Any], names: Any) -> float:
-    """The degrees of freedom of a pair's difference over the clusters that are `used`, whose `names` several strata may
-    share; 0 where it rests on too few clusters."""
+    """The degrees of freedom of a pair's difference over the clusters that are `used`; 0 where these are too few."""
     models = [[of[run] for run in pair] for of in columns]
     if min(model.fewest for of in models for model in of) < FEWEST and len(columns) == 1:
         return 0.0
@@ -94,7 +81,7 @@ def _freedom(columns: Sequence[Mapping[int, Linear]], pair: tuple[int, int], use
     if names:
         flat = [name or (place, row) for place, of in enumerate(names) for row, name in enumerate(of)]
         values = [across_strata([of[:, None] for of in values], names)[:, 0]]
-        scatter = [sums_by_cluster(np.concatenate(scatter), flat)]
+        scatter = [intervals.sums_by_cluster(np.concatenate(scatter), flat)]
     return freedom_of(values, scatter)
 
 
@@ -107,29 +94,16 @@ def rescaled(values: Floats, informing: NDArray[np.bool_]) -> Floats:
 
 
 class Aggregation:
-    """A kind of figure: a function of sums over documents.
+    """A kind of figure: a function of sums over documents. Results files know it by its `name`."""
 
-    Attributes:
-        name: by which results files know it.
-        clustered_by: what documents of a run depend on each other by, ``passage`` or ``article``; empty for nothing, or
-            where the values say it.
-        unit: what is resampled where documents of a run do not depend on each other by that.
-        shares_clusters: whether strata can have clusters in common, as languages have passages.
-        companions: metrics whose logged values have the counts where its own logged values are plain numbers.
-        not_compared: why models are not compared on it; empty where they are.
-        corrected: whether it rests on a detector's errors; the harness's table lacks one that is not measurable.
-        form: the shape of a document's statistics where no document has any.
-        is_rate: whether the figure is between 0 and 1.
-    """
-
-    clustered_by = "passage"
-    unit = "documents"
-    shares_clusters = True
-    companions: Sequence[str] = ()
-    not_compared = ""
-    corrected = False
-    form: tuple[int, ...] = (1,)
-    is_rate = False
+    clustered_by = "passage"  # what documents depend on each other by, or "article"; "": nothing, or the values say it
+    unit = "documents"  # what is resampled where documents do not depend on each other by that
+    shares_clusters = True  # whether strata can have clusters in common, as languages have passages
+    companions: Sequence[str] = ()  # metrics whose logged values have the counts where its own are plain numbers
+    not_compared = ""  # why models are not compared on it; empty where they are
+    corrected = False  # whether it rests on a detector's errors; the harness's table lacks one that is not measurable
+    form: tuple[int, ...] = (1,)  # the shape of a document's statistics where no document has any
+    is_rate = False  # whether the figure is between 0 and 1
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -140,8 +114,6 @@ class Aggregation:
     def __deepcopy__(self, memo: dict[int, Any]) -> Aggregation:
         return self
 
-    # ------------------------------------------------------------------------------------------------- what a kind is
-
     def statistics(self, value: Any) -> Any:
         """The numbers that a document adds to the sums, as a list, or nested lists. ``nan``: it does not count."""
         raise NotImplementedError
@@ -149,8 +121,6 @@ class Aggregation:
     def of_sums(self, sums: Floats) -> Floats:
         """The figures of (..., statistics) sums; ``nan`` where they are not defined."""
         raise NotImplementedError
-
-    # ---------------------------------------------------------------------------------------------------- the harness
 
     def __call__(self, values: Sequence[Any]) -> float:
         """The figure's value. `values` has one entry a document; ``None`` is not in the denominator."""
@@ -167,8 +137,6 @@ class Aggregation:
     def shared_rows(self, values: Sequence[Any]) -> Rows | None:
         """The linearised rows of the documents' values; ``None`` where no other task can share clusters with them."""
         return None if self.not_compared or not self.shares_clusters else self.linear(self.rows(values))
-
-    # ------------------------------------------------------------------------------------------------------ documents
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
         """The statistics of each document.
@@ -218,8 +186,6 @@ class Aggregation:
         np.add.at(sums, [order[name] for name in names], rows.values)
         return rows._replace(values=sums, clusters=[name if isinstance(name, str) else "" for name in order])
 
-    # --------------------------------------------------------------------------------------------------------- figures
-
     def value(self, rows: Rows) -> float:
         """The figure's value alone, without the resamples that bounds need; ``nan`` where it is not defined."""
         sums = self.by_cluster(rows).values
@@ -236,9 +202,9 @@ class Aggregation:
         linear = self._linear(rows)
         clusters = clusters[linear.informing]
         if len(clusters) > 1:
-            resampled = resampled_sums(clusters.reshape(len(clusters), -1)).reshape(-1, *clusters.shape[1:])
+            resampled = intervals.resampled_sums(clusters.reshape(len(clusters), -1)).reshape(-1, *clusters.shape[1:])
             with np.errstate(invalid="ignore", divide="ignore"):
-                low, high, error = spread(self.of_sums(resampled))
+                low, high, error = intervals.spread(self.of_sums(resampled))
         if 0 < len(clusters) < MANY:
             positive = isinstance(self, Mean) and bool((rows.values[self.counted(rows)] >= 0).all())
             form: Form = "rate" if self.is_rate else "positive" if positive else ""
@@ -255,7 +221,6 @@ class Aggregation:
         return (linear - linear.mean())[None] / len(linear), np.ones((1, len(linear)))
 
     def _linear(self, rows: Rows) -> Linear:
-        """The linearised values of the clusters, with what they rest on."""
         linear = self.linear(rows)
         if not len(linear.values):
             return Linear(linear.values, linear.clusters, np.zeros(0, dtype=bool), np.zeros(0), 0)
@@ -276,8 +241,6 @@ class Aggregation:
     def size(self, rows: Rows) -> int:
         """The size of the figure's denominator: the number of documents that count."""
         return int(self.counted(rows).sum())
-
-    # ----------------------------------------------------------------------------------------------------- differences
 
     def linear(self, rows: Rows) -> Rows:
         """Numbers whose mean is the figure, one a cluster: the figure, and what the cluster adds to it; ``nan`` where the
@@ -412,7 +375,7 @@ class Score(Mean):
         figure, number = super().figure(rows), self.size(rows)
         if number < FEWEST or len(self.by_cluster(rows).values) < number:
             return figure
-        low, high = clopper_pearson(figure.value * number, number)  # alone where resamples of equal numbers give none
+        low, high = intervals.clopper_pearson(figure.value * number, number)  # alone where resamples give none
         return figure._replace(low=float(np.fmax(figure.low, low)), high=float(np.fmin(figure.high, high)))
 
 
@@ -425,10 +388,10 @@ class Share(Mean):
         if not number:
             return UNDEFINED
         if len(clusters) < number:
-            low, high, error = map(float, share_of_clusters(*clusters.T))
+            low, high, error = map(float, intervals.share_of_clusters(*clusters.T))
             return Figure(self.value(rows), low, high, error, number)
         share = self.value(rows)
-        return Figure(share, *wilson(share * number, number), self._error(rows), number)
+        return Figure(share, *intervals.wilson(share * number, number), self._error(rows), number)
 
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         return mean_of_shares(strata, error)
@@ -451,8 +414,8 @@ class Share(Mean):
             return found
         both = self.counted(one) & self.counted(other)
         (hits, sizes), (others, _) = (self.by_cluster(rows.only(both)).values.T for rows in (one, other))
-        low, high, p = difference_of_clusters(hits, others, sizes)
-        return found._replace(low=low, high=high, p=p, method=BOUNDS_OF_BOTH)
+        low, high, p = intervals.difference_of_clusters(hits, others, sizes)
+        return found._replace(low=low, high=high, p=p, method=intervals.BOUNDS_OF_BOTH)
 
 
 class Ratios(Aggregation):

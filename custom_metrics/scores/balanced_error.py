@@ -21,8 +21,7 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.paired_difference import PairedDifference, share_differences
 from custom_metrics.statistics.strata import mean_of_shares
 
-COSTS = (1.0, 3.0, 10.0)
-"""Costs of a made-up answer that a report of several models looks at."""
+COSTS = (1.0, 3.0, 10.0)  # costs of a made-up answer that a report of several models looks at
 
 
 class BalancedError(Aggregation):

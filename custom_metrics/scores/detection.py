@@ -136,9 +136,6 @@ def rho(annotated: Iterable[tuple[int, int, float]], predicted: Iterable[tuple[i
     return float(np.corrcoef(rankdata(theirs), rankdata(ours))[0, 1])
 
 
-# ------------------------------------------------------------------------------------------------ the harness's metrics
-
-
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Per-document values of a detection task.
 
@@ -224,13 +221,11 @@ def process_sentence_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     Args:
         doc: ``answer``, ``language``, ``passage`` (the question, by which bounds are clustered), ``spans`` (the sentences
             that are not supported), and ``sentences``: ``start``, ``end`` and ``label``. Others count nowhere.
-        results: one tagged text, read as in :func:`process_results`. A lost text is wrong on every sentence: it flags those
-            that are supported, and no other.
+        results: one tagged text, read as in :func:`process_results`. A lost text is wrong on every sentence.
 
     Returns:
         ``balanced_accuracy`` and ``sentence_f1``: sentences, ``[tp, fp, fn, tn]``; ``auc``: share and class (1 not
-        supported, 0 supported) of each sentence; and the values of :func:`process_results`, of the words of these sentences
-        alone.
+        supported, 0 supported) of each sentence; and :func:`process_results` of their words.
     """
     gold, predicted, kind = annotated_and_predicted(doc, results)
     judged = [sentence for sentence in doc["sentences"] if sentence["label"] in (SUPPORTED, NOT_SUPPORTED)]
@@ -252,8 +247,7 @@ def process_sentence_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
 
 
 def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of a judge's verdict, ``"Supported"``, ``"Not Supported"`` or ``"unread"``, on a sentence
-    whose ``label`` is one of the two; ``passage`` is its question.
+    """Per-document values of a judge's verdict (``"Supported"``, ``"Not Supported"``, ``"unread"``) on a labelled sentence.
 
     Returns:
         ``balanced_accuracy``, ``sentence_f1`` and ``kappa``: ``[tp, fp, fn, tn]``, ``None`` for a verdict that could not be

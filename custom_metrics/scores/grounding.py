@@ -2,8 +2,7 @@
 
 ROUGE has the values of the `rouge_score` package without stemming. It is faster because each text is tokenised once, and
 rapidfuzz's bit-parallel algorithm finds the longest common subsequence. Of several references, the one with the best
-F-measure of that ROUGE type counts; recall is the ROUGE-1 recall of that reference. These choices reproduce the paper's
-"Full Passage" row (Rosenthal et al. 2025, Table 5).
+F-measure of that ROUGE type counts; recall is the ROUGE-1 recall of that reference. So the paper's Table 5 is reproduced.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from custom_metrics.usage.printable import POINTS, excerpt, plain
 CUTOFFS = (1, 3, 5, 10)
 
 BY_RETRIEVAL = ("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")
-
-# ------------------------------------------------------------------------------------------------------------------ ROUGE
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -87,9 +84,6 @@ def _score(common: int, targets: int, predictions: int) -> Score:
     recall = common / max(targets, 1)
     total = precision + recall
     return Score(precision, recall, 2 * precision * recall / total if total > 0 else 0.0)
-
-
-# ---------------------------------------------------------------------------------------------------------------- answers
 
 
 def score_answer(answer: str, references: Sequence[str], groundings: Sequence[str]) -> dict[str, float | None]:
@@ -173,8 +167,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
     """Every metric of a document of ``lm_eval_tasks.clapnq.dataset``, ``None`` where it is not in the denominator.
 
     Answer quality is over answerable questions, ``unanswerable_accuracy`` over the others, ``k_precision`` over the answers
-    to either that do not abstain, can be read and have a token. The first number is the document's own score: ``rougeL``,
-    or ``unanswerable_accuracy`` where the question cannot be answered.
+    to either that do not abstain, can be read and have a token. The first number is the document's own score.
 
     An answer that is empty, or no answer in another way of :mod:`custom_metrics.reading.no_answer`, neither answers nor
     abstains: it is wrong in ``balanced_error``, and not in ``answerable_abstention_rate``.

@@ -1,8 +1,7 @@
 """The figures of CLAPnq's human evaluation, from a judge's verdicts (Rosenthal et al. 2025, section 5, Table 7), and the
 parser of a judge's reply: a rating, a preference between two answers, or whether a sentence is supported.
 
-The harness hands an aggregation one value per document. Here a value is a tuple that starts with the question's id, so that
-bounds are bootstrapped over questions, however many verdicts each has.
+A value is a tuple that starts with the question's id, so that bounds are over questions, however many verdicts each has.
 """
 
 from __future__ import annotations
@@ -104,9 +103,6 @@ def _verdict(text: str | None, named: re.Pattern[str], first: re.Pattern[str], a
     return match["verdict"].lower() if number in (0, len(replies) - 1) and not heading else None
 
 
-# ------------------------------------------------------------------------------------------------- values of one document
-
-
 def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Values of one rating, ``"1"`` to ``"4"`` or ``"unread"``, of a document's ``answer`` by its ``aspect``.
 
@@ -124,8 +120,7 @@ def process_rating(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
 
 
 def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of the answers of a document's systems
-    ``first`` and ``second``, as shown.
+    """Values of one comparison, ``"A"``, ``"B"``, ``"tie"`` or ``"unread"``, of answers of ``first`` and ``second``.
 
     For every system ``win_rate_<system>`` is (id, 1 if preferred, else 0; ``None`` where it took no part or the verdict
     could not be read). ``tie_rate``, ``first_position_rate`` and ``unread_rate`` are (id, in the share, in the
@@ -143,9 +138,6 @@ def process_pair(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, An
     values["unread_rate"] = (doc["id"], int(not read), 1)
     values["flip_rate"] = (doc["id"], *sorted(shown.values()), shown.get(verdict, TIE) if read else UNREAD)
     return values
-
-
-# ------------------------------------------------------------------------------------------- figures of all the documents
 
 
 class OfVerdicts(Ratios):

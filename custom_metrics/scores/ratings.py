@@ -105,8 +105,7 @@ auc = AUC("auc")
 
 
 SCALE = (1, 4)
-ALL, OTHERS, RATER = "", "_others", "_rater"
-"""Whose score is held against whose median: the judge's against that of all raters, of all but one, and the one's."""
+ALL, OTHERS, RATER = "", "_others", "_rater"  # the judge's score against the median of all, of all but one; that one's
 
 
 class OfRatings(OfPairs):
@@ -115,7 +114,6 @@ class OfRatings(OfPairs):
     against = ALL
 
     def held_against(self, against: str) -> OfRatings:
-        """The same figure with another score or median."""
         kind = copy(self)
         kind.against = against
         return kind

@@ -1,7 +1,6 @@
 """Figures of many documents: value, bounds, standard error and number of documents; and the values of documents.
 
-Ranks of a distributed run exchange the values of metrics only. So a document's counts and the name of its cluster are
-attributes of the value; in files a value is a plain number or list.
+Ranks of a run exchange values only: a document's counts and cluster are attributes of its value, which files lack.
 
 A figure whose 95 % bounds span more than half of its scale is *not measurable*: 0.0 would look like the best of all.
 Reports and comparisons show its bounds alone (:func:`without_point`). The harness's results lack such a corrected rate.
@@ -57,7 +56,6 @@ class FigureOfStrata(Figure):
 
     @classmethod
     def of(cls, figure: Figure, strata: Sequence[Stratum]) -> FigureOfStrata:
-        """A figure with the shares that it is made of."""
         with_strata = cls(*figure)
         with_strata.strata = tuple(strata)
         return with_strata
@@ -130,18 +128,10 @@ def cluster_of(value: Any) -> Any:
 
 Unit = Literal["share", "score", "correlation", "characters", "words", "rating", "number"]
 
-MAX_USEFUL_CI_WIDTH = 0.5
-"""Width of 95 % bounds, as a part of the scale, above which a figure is not measurable."""
-
-FEW = 10
-"""Number of questions below which a share is almost meaningless: the 95 % bound of 0 of 9 is 0.3."""
-
-FEWEST_UNSAID = 50
-"""Documents below which a figure's number of documents is shown beside it."""
-
-NOT_MEASURABLE = "not measurable"
-"""The text in place of such a figure."""
-
+MAX_USEFUL_CI_WIDTH = 0.5  # width of 95 % bounds, as a part of the scale, above which a figure is not measurable
+FEW = 10  # number of questions below which a share is almost meaningless: the 95 % bound of 0 of 9 is 0.3
+FEWEST_UNSAID = 50  # documents below which a figure's number of documents is shown beside it
+NOT_MEASURABLE = "not measurable"  # the text in place of such a figure
 _SCALES: dict[Unit, tuple[float, float]] = {"share": (0, 1), "score": (0, 1), "correlation": (-1, 1), "rating": (1, 4)}
 """Unit to the ends of its scale; lengths in characters and words, and numbers of any kind, have none."""
 

@@ -29,15 +29,9 @@ _BLOCK = 1 << 20  # counts held at once by the bootstrap: 8 MB
 _MANY = 1000  # clusters whose resamples are drawn in another way, which is ten times as fast
 _FEW_DISTINCT = 1 / 16  # share of distinct rows up to which draws of these are faster than draws of clusters
 
-RESAMPLES = 2000
-"""Resamples of a bootstrap for the bounds of a figure."""
-
-SEED = 1234
-"""The seed of every resampling: the same answers have the same bounds."""
-
-SIGNIFICANCE = 0.05
-"""Below this p, or adjusted p, a difference is called significant. All bounds are for one less this: 95 %."""
-
+RESAMPLES = 2000  # resamples of a bootstrap for the bounds of a figure
+SEED = 1234  # the seed of every resampling: the same answers have the same bounds
+SIGNIFICANCE = 0.05  # below this p, or adjusted p, a difference is called significant; all bounds are for 95 %
 Z95 = 1.959963984540054  # the 97.5th percentile of the standard normal: that of 1 - SIGNIFICANCE / 2
 
 
@@ -45,9 +39,7 @@ def wilson(successes: float, trials: float) -> tuple[float, float]:
     """95 % Wilson score interval of a share (Wilson 1927; Brown, Cai and DasGupta 2001, equation 4).
 
     Trials are documents, of a stratified sample their effective number. Both bounds are in [0, 1]; ``nan`` without trials.
-
-    Raises:
-        ValueError: more successes than trials, or fewer than none.
+    ValueError for more successes than trials, or fewer than none.
     """
     if not 0 <= successes <= trials:
         raise ValueError(f"successes must be between 0 and trials, got {successes} of {trials}")
@@ -152,11 +144,8 @@ def spread(resampled: NDArray[Any]) -> tuple[float, float, float]:
 
 BOUNDS_OF_BOTH = "MOVER of two shares of clusters"
 
-_LEAST_P = 1e-12
-"""No smaller p is looked for."""
-
-FEW = 10
-"""From so many units over a half on, the variance that was seen tells what they hold."""
+_LEAST_P = 1e-12  # no smaller p is looked for
+FEW = 10  # from so many units over a half on, the variance that was seen tells what they hold
 
 
 def two_part_bounds(

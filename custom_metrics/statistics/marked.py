@@ -24,8 +24,7 @@ grouped by our label and whether it is in doubt; people's labels in a group are 
 bounds allow for all of them being wrong. Each way in which the labels of a group can be wrong has Jeffreys' bounds of a
 share (Brown, Cai and DasGupta 2001, Statistical Science 16); the bound next to 0 or 1 is Clopper and Pearson's, as
 Jeffreys' is above a rare error whenever that is drawn once. MOVER recombines the bounds, each by how far it moves the
-figure. A weighted share has an effective number of draws, which counts one more hit of the largest weight (Fay and Feuer
-1997, Statistics in Medicine 16).
+figure. The effective number of draws counts one more hit of the largest weight (Fay and Feuer 1997).
 """
 
 from __future__ import annotations
@@ -41,16 +40,11 @@ from custom_metrics.statistics.figures import UNDEFINED, Figure
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95, level_of, sums_by_cluster, two_part_bounds
 from custom_metrics.statistics.paired_difference import Floats, PairedDifference
 
-FEWEST_DRAWS = 5
-"""Of fewer there are no bounds."""
-
+FEWEST_DRAWS = 5  # of fewer there are no bounds
 METHOD = "MOVER of two marked means with their correlation"
 
-_CLOSEST = 0.95
-"""Residuals of two means are never taken to be correlated more than that: equal marks of a few draws prove no equality."""
-
-_FAR = 3.0
-"""So many logits from the value to a bound the logit is no straight line any more: bounds are then those of the mean."""
+_CLOSEST = 0.95  # of two means residuals are never more correlated: equal marks of a few draws prove no equality
+_FAR = 3.0  # logits from the value to a bound, from which on bounds are those of the mean
 
 
 class Draws(NamedTuple):
@@ -70,11 +64,8 @@ class Draws(NamedTuple):
         left_out: ArrayLike | None = None,
     ) -> Draws:
         """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
-        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's.
-
-        Raises:
-            ValueError: lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none.
-        """
+        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's. ValueError
+        where lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none."""
         numbers = np.asarray(times, float)
         each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
         left = np.ones(numbers.shape) if left_out is None else np.asarray(left_out, float)
@@ -88,7 +79,6 @@ class Draws(NamedTuple):
         return cls(numbers, each, clusters, left)
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
-        """Some of the answers."""
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
         return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
@@ -176,20 +166,12 @@ def marked_mean(
 
 
 def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean | MarkedShare]) -> PairedDifference:
-    """The difference of two models' means: of a stratum, such as a language, their means of the same draws.
+    """The difference of two models' means, and the mean over strata, such as languages, of which `strata` have the draws
+    and two means ``of_questions`` of these draws (else ValueError).
 
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
-    Leaving it out of both would be biased: models abstain where others make things up.
-
-    Args:
-        strata: draws and means, which are ``of_questions``.
-
-    Returns:
-        The mean over the strata, with 95 % bounds by MOVER; p is the level at which such bounds touch 0. Both are ``nan``
-        where a mean has no bounds. ``n`` is the number of draws.
-
-    Raises:
-        ValueError: means of a stratum are not of its draws.
+    Leaving it out of both would be biased: models abstain where others make things up. The 95 % bounds are by MOVER; p is
+    the level at which such bounds touch 0. Both are ``nan`` where a mean has no bounds. ``n`` is the number of draws.
     """
     for draws, first, second in strata:
         shape = first.residuals.shape
@@ -281,8 +263,8 @@ def _units(
 ) -> tuple[Floats, Floats, float, Floats]:
     """The units of a mean's two-part bounds: answers, or clusters. `columns` are (answers, 2), marked part and value.
 
-    All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had
-    been drawn with replacement as -log(L) is more than 1 - L.
+    All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had been
+    drawn with replacement as -log(L) is more than 1 - L.
     """
     each = draws.weights / draws.weights.max()
     weights = draws.times * each
@@ -296,7 +278,6 @@ def _units(
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
-    """A mean with its bounds on a scale."""
     lowest, width = scale[0], scale[1] - scale[0]
     place = min(1.0, max(0.0, (mean - lowest) / width))
     value, low, high = (lowest + part * width for part in (place, *_bounds(place, error / width, freedom, number)))

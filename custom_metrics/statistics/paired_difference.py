@@ -41,17 +41,13 @@ from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z
 
 Floats = NDArray[np.float64]
 
-Form = Literal["", "positive", "rate"]
-"""What is known of the numbers of a figure: nothing, that none is negative, or that it is a rate between 0 and 1."""
-
+Form = Literal["", "positive", "rate"]  # what is known of numbers: nothing, none is negative, between 0 and 1
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
 
 _BLOCK = 1 << 22  # counts held at once: 32 MB
 _PAIRS_AT_ONCE = 256  # the arrays of their resamples are 4 MB each
 
-FEWEST = 5
-"""Independent units, of which at least so many have bounds and p."""
-
+FEWEST = 5  # independent units, of which at least so many have bounds and p
 BOOTSTRAP = "paired bootstrap-t"
 CLUSTERS = "paired cluster bootstrap-t"
 POOLED = f"strata of fewer than {FEWEST} have the pooled variance"
@@ -62,8 +58,7 @@ NONE_DIFFERS = "all values are the same"
 TAIL = 10  # pivots beyond a statistic, with fewer of which p is extrapolated
 _REACH = Z95 + 0.8416212335729143  # standard errors of 80 % power; the latter is the normal's 80th percentile
 NEGLIGIBLE = 1e-12  # what is below this share of the whole is rounding
-FEW = 50.0
-"""Degrees of freedom below which bounds are at least those of Student's t, where rows are unequal."""
+FEW = 50.0  # degrees of freedom below which bounds are at least those of Student's t, where rows are unequal
 _EQUAL_RESAMPLES = 0.01  # more than so many resamples of equal differences: few units carry the scatter
 
 
@@ -83,7 +78,6 @@ class PairedDifference(NamedTuple):
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
-"""The difference of models without a document in common."""
 
 
 def mean_differences(
@@ -348,8 +342,7 @@ def rows_needed(difference: float, variance: float, shares: bool = False) -> int
 TANGO = "Tango score interval, p of the same score"
 MOVER = "MOVER of Tango score intervals, p by inverting it"
 
-SMALL_STRATUM = 100
-"""Documents of a stratum below which its interval is at least that of half a discordant document more for either model."""
+SMALL_STRATUM = 100  # documents below which an interval is at least that of half a discordant one more for either model
 _FARTHEST = 40.0  # standard errors; beyond, p is no float
 _STEPS = 14  # from there to where a bound touches 0, within 1e-13
 _TINY = float(np.finfo(float).tiny)  # instead of a variance of 0

@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 
 from custom_metrics.statistics.intervals import RESAMPLES, SEED, resampled_sums, sums_by_cluster
 
-FEWEST_LANGUAGES = 2
-"""With fewer, the spread between languages cannot be estimated."""
-
+FEWEST_LANGUAGES = 2  # with fewer, the spread between languages cannot be estimated
 FEWEST_ANSWERS = 5  # of a model in a language, to be a cell of its own; those of fewer go together
 SEED_OF_ERRORS = SEED + 1  # not that of the answers' draws
 _INNER = 200  # resamples from which a cell's variation by chance is estimated
@@ -54,13 +52,11 @@ def measured_errors(
     seed: int = SEED_OF_ERRORS,
     clusters: Sequence[Any] | None = None,
 ) -> Errors:
-    """Measure a detector's errors on annotated answers in a language.
-
-    What is not defined (a true positive rate without a hallucinated word) is ``nan``. So are draws for one cluster.
+    """Measure a detector's errors on annotated answers in a language, with so many draws. What is not defined (a true
+    positive rate without a hallucinated word) is ``nan``; so are the draws for one cluster.
 
     Args:
         documents: (documents, 4): true and false positives, false and true negatives of each, in words.
-        iterations, seed: of the draws.
         clusters: the name of each document's cluster, such as its text; by default each document is its own.
 
     Raises:
@@ -96,13 +92,9 @@ def measured_errors(
 def expected_errors(
     languages: Mapping[str, Mapping[str, NDArray[Any]]], iterations: int = RESAMPLES, seed: int = SEED_OF_ERRORS
 ) -> Errors:
-    """Expect a detector's errors in a language and on a model that are not among the annotated ones.
-
-    Of each language and model there are (answers, 4) word counts (tp, fp, fn, tn).
-
-    Raises:
-        ValueError: there are fewer than ``FEWEST_LANGUAGES`` languages, or one without an answer.
-    """
+    """Expect a detector's errors in a language and on a model that are not among the annotated ones. Of each language and
+    model there are (answers, 4) word counts (tp, fp, fn, tn). ValueError for fewer than ``FEWEST_LANGUAGES`` languages, or
+    one without an answer."""
     cells = _cells_by_language(languages)
     scales = [_scales(np.array([cell.sum(axis=0) for cell in models])) for models in cells]
     # (3, 3) covariances of each cell's scales that are due to which answers it holds

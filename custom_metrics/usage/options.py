@@ -70,14 +70,8 @@ def misspelt(name: str, known: Collection[str]) -> str | None:
 def refuse_unknown(
     owner: str, options: Iterable[str], made: Callable[..., Any], error: type[UsageError] = UsageError
 ) -> None:
-    """Refuse options that a class or function does not take. If it takes any, refuse only misspelt ones of its own.
-
-    Args:
-        owner: what has the options, for messages.
-        options: their names.
-        made: the class or function; one without a signature refuses nothing.
-        error: the class to raise.
-    """
+    """Refuse options that a class or function does not take, with an `error` that names their owner. If it takes any,
+    refuse only misspelt ones of its own; one without a signature refuses nothing."""
     signature = signature_of(made)
     if signature is None:
         return

@@ -32,7 +32,7 @@ class UsageError(PlainError, ValueError):
 
 @contextmanager
 def naming(path: Path | str, instead: Path | None = None) -> Iterator[None]:
-    """Let an error of the system name `path` where it names no file, as of a full disk, or one `instead` of it."""
+    """Let an error of the system name `path` where it names no file, as of a full disk, or the file `instead`."""
     try:
         yield
     except OSError as error:

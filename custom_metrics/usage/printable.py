@@ -1,5 +1,4 @@
-"""Foreign text made safe to print: nothing in it can act on a terminal, hide, turn the direction of text, or begin a line.
-:func:`quote` makes it safe to show to a judge.
+"""Foreign text made safe to print: nothing in it acts on a terminal, hides, turns its direction, or begins a line.
 
 Names, messages and answers come from files that others wrote. Each character that is not shown becomes an escape of JSON,
 ``\\u001b``; so JSON text that went through :func:`printable` still holds the same values.
@@ -66,8 +65,7 @@ def _escaped(character: str, allowed: str) -> str:
     return f"\\u{ord(character):04x}" if escape == character else escape  # JSON lets U+007F stand
 
 
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""One half of a pair."""
+SURROGATE = re.compile("[\ud800-\udfff]")  # one half of a pair
 
 
 def without_surrogates(text: str) -> str:

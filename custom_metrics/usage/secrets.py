@@ -15,9 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-BLANK = "<secret>"
-"""Stands for a secret."""
-
+BLANK = "<secret>"  # stands for a secret
 _NONE, _PERHAPS, _SURE = range(3)  # what a name says of its value; of `_PERHAPS` only long random values are secrets
 # Names as words in lower case with `_` between, such as my_api_key of myApiKey; a name is known by its last words.
 _SECRET_NAME = re.compile(
@@ -122,7 +120,6 @@ def _says(name: str) -> int:
 
 
 def _named_text(value: str, named: int) -> str:
-    """The value of a name that says it is a secret, or may be one."""
     if named == _PERHAPS and not ((run := _RANDOM.fullmatch(value)) and _is_random(run[1])):
         return _text(value)
     match = _SCHEME.fullmatch(value)

@@ -23,21 +23,15 @@ from custom_metrics.usage.printable import excerpt
 from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
 from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
-WEIGHTS = Path(__file__).parent / "weights"
-"""Folder of the weights that ship."""
+WEIGHTS = Path(__file__).parent / "weights"  # folder of the weights that ship
 MAIN_WEIGHTS = "lexical.safetensors"
 HELD_OUT = "held_out"  # folder of one file a language, named by its code
-HELD_OUT_SUFFIX = "-held-out"
-"""Suffix of the version of a detector that reads each language with weights that never saw it."""
-
-SPANS = ("words", "iou")
-"""Ways to choose spans: for a count of words, or for overlap with the spans that people mark."""
-
+HELD_OUT_SUFFIX = "-held-out"  # of the version of a detector that reads each language with weights that never saw it
+SPANS = ("words", "iou")  # ways to choose spans: for a count of words, or for overlap with the spans that people mark
 FLOOR = 0.02
 """Share of an answer's words, rare ones weighing more, whose stem its reference must hold at the least: below it the
 reference is a placeholder ("None, none.") or another document's, and bears nothing out."""
-ABSTAINING = 0.1
-"""Share below which no word of an answer that abstains is flagged: what it says about itself is not in the reference."""
+ABSTAINING = 0.1  # share below which no word of an answer that abstains is flagged
 _OVERLAP_COLUMN = FEATURE_NAMES.index("stems@document")
 
 _BATCH_WORDS = 4096  # words that go through the trees at once
@@ -208,8 +202,7 @@ def maximise_iou(probabilities: NDArray[np.float64], lengths: NDArray[np.float64
 # bytes of length, a JSON header, little-endian arrays), which needs no library to read and cannot run code.
 
 TYPES = {"U8": np.uint8, "U16": np.uint16, "F16": np.float16}
-LEAF = 255
-"""Marks a leaf, in place of a column."""
+LEAF = 255  # marks a leaf, in place of a column
 FORMAT = "lexical-forest-4"
 _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 

@@ -31,9 +31,7 @@ from detector_plugin.lexical.reference import (
 )
 from detector_plugin.sentences import Layout
 
-MISSING = -9.0
-"""The value of a feature that does not exist: overlap with a question without a question, capitals in Arabic."""
-
+MISSING = -9.0  # a feature that does not exist: overlap with a question without a question, capitals in Arabic
 Matrix = NDArray[np.float32]
 Values = NDArray[np.float64]
 
@@ -78,8 +76,7 @@ _WORD = (
     "sentence_at",
     "clause_words",
 )
-CASE = ("capital", "new_capital")
-"""Columns that count capital letters; `MISSING` in scripts without them."""
+CASE = ("capital", "new_capital")  # columns that count capital letters; `MISSING` in scripts without them
 
 _DOCUMENT = (
     "new_digits@document",

@@ -91,11 +91,7 @@ def stem(token: str) -> str:
     return bare[:_STEM_LETTERS]
 
 
-# The index
-
-GRAMS = (4, 8)
-"""Lengths of the character n-grams, spaces between words included."""
-
+GRAMS = (4, 8)  # lengths of the character n-grams, spaces between words included
 _SHORTEST = 3  # letters of a beginning or ending: fewer are in any text
 _STRIDE = 20  # tokens; a window is two strides, about two sentences
 _MOST_WINDOWS = 256  # longer references get longer windows, so that time stays linear
@@ -194,9 +190,7 @@ _LANGUAGES = {
     ".": "de es it pt nl id tr vi da sr hr bs sl mk sq ro el ca eu gl is az",
     " ": "fr ru uk be bg pl cs sk hu fi sv nb no nn et lv lt ka hy kk",
 }
-_SIGN = {code: sign for sign, codes in _LANGUAGES.items() for code in codes.split()}
-"""Language to the sign between its groups of digits (CLDR)."""
-
+_SIGN = {code: sign for sign, codes in _LANGUAGES.items() for code in codes.split()}  # between groups of digits (CLDR)
 _NO_MARK = "'’\xa0\u2009\u202f\u066c"  # signs that are neither decimal marks nor spaces between words
 _GROUPS = re.compile(
     rf"(?<![0-9.,])(?<![0-9] )[1-9][0-9]{{0,2}}(?P<sign>[., {_NO_MARK}])[0-9]{{3}}(?P<more>(?:(?P=sign)[0-9]{{3}})*)"

@@ -180,9 +180,6 @@ class TransformersDetector:
                     yield document
 
 
-# Before a model is loaded
-
-
 def check_model(name: str, revision: str | None = None, base_model: str | None = None, **options: Any) -> None:
     """Raise the errors of a detector that can be found before its weights are loaded: there is no such model, or option."""
     refuse_unknown(f"detector {name}", options, partial(TransformersDetector, name), UnusableDetector)
@@ -194,10 +191,8 @@ def check_model(name: str, revision: str | None = None, base_model: str | None =
 
 # The meaning of a classifier's classes: borne out, hallucinated, or one of the categories
 
-BORNE_OUT = "O"
-"""The meaning of a class for what the reference bears out."""
-UNNAMED = (BORNE_OUT, HALLUCINATION)
-"""Of a token's two classes that have no names: as LettuceDetect numbers them."""
+BORNE_OUT = "O"  # the meaning of a class for what the reference bears out
+UNNAMED = (BORNE_OUT, HALLUCINATION)  # of a token's two classes that have no names: as LettuceDetect numbers them
 _NAMES = {
     BORNE_OUT: "o|0|supported|support|supports|none|no hallucination|not hallucination|not hallucinated|non hallucinated|"
     "non hallucination|faithful|factual|grounded|correct|consistent|entailed|entailment|entails|aligned",

@@ -17,8 +17,7 @@ from detector_plugin.transformers.model import ModelDescription, learned_positio
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_TOKENS, _CPU_TOKENS = 65_536, 4_096
-"""At once, padding included: 16 inputs of 4096. A CPU is fastest with what its caches hold."""
+_TOKENS, _CPU_TOKENS = 65_536, 4_096  # at once, with padding: 16 inputs of 4096; of a CPU what its caches hold
 _SIZE = 64  # inputs at once
 _ROUND = 16  # batches that are sorted by length together: little padding, and a bounded number of windows in memory
 

@@ -73,8 +73,7 @@ def _prompts() -> dict[str, dict[str, str]]:
 
 class Encoder:
     """Turns documents into tokens, with a fast tokenizer and in one of `FORMS`. `max_length` of an input, in tokens, limits
-    the question, no more. In the form ``paper`` the tokenizer's separator token stands between reference and answer, or the
-    one that ends a text; UnusableDetector where there is neither."""
+    the question, no more. The form ``paper`` needs a separator token, or one that ends a text; UnusableDetector without."""
 
     def __init__(self, tokenizer: Any, form: str, max_length: int) -> None:
         self.tokenizer = tokenizer
@@ -144,8 +143,6 @@ class Encoder:
         return question[: offsets[self.longest_question][0]] if len(offsets) > self.longest_question else question
 
 
-# Windows
-
 _SMALLEST_ROOM = 16  # tokens of reference and answer that a window must hold at the least
 _OVERLAP = 4  # windows share a quarter of their tokens with the next
 
@@ -164,7 +161,7 @@ def room_for(encoded: Encoded, max_length: int) -> int:
 def window_bounds(reference: int, answer: int, room: int) -> tuple[list[Part], list[tuple[Part, Part]]]:
     """The windows' parts of the reference; and of the answer, each with the part of it that it decides. Every part of the
     one is read with every part of the other. Where two parts of the answer overlap, each decides the half of the overlap it
-    has more context for. All arguments are numbers of tokens, `room` of those of a window; long ones have half."""
+    has more context for. All arguments are numbers of tokens, `room` of those of a window; two long texts share it."""
     size = min(answer, max(room // 2, room - reference))
     answer_cuts = _even_windows(answer, size)
     middles = [(this[1] + following[0]) // 2 for this, following in pairwise(answer_cuts)]
@@ -215,7 +212,6 @@ class Document:
         self._best_support = np.full(len(self.best), -1, np.float32)
 
     def windows(self) -> Iterator[Window]:
-        """The windows that are to be read."""
         for (_, _, encoded), first, (of_reference, of_answer) in zip(
             self.pieces, self._first, self._bounds, strict=False
         ):

@@ -19,9 +19,7 @@ from custom_metrics.usage.entry_points import DETECTORS, names
 from detector_plugin import processes
 from detector_plugin.detector import UnusableDetector
 
-LONGEST = 4096
-"""Tokens of an input where nobody said: that of the mFAVA paper's appendix A.3, and LettuceDetect's default."""
-
+LONGEST = 4096  # tokens of an input where nobody said: the mFAVA paper's appendix A.3, and LettuceDetect's default
 DETECTOR_FILE = "detector.json"
 
 _HEAD = re.compile(r"(?:^|\.)(?:score|classifier)\.(?:modules_to_save\.)?(?:default\.)?(?:out_proj\.)?weight$")
@@ -46,9 +44,6 @@ def first_line(error: BaseException) -> str:
     """Kind and message of an error, in one line of at most 400 characters."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:400] if lines else ''}"
-
-
-# Files
 
 
 @dataclass(frozen=True)
@@ -198,9 +193,6 @@ def find_repositories(name: str, revision: str | None, base_model: str | None) -
     return own, weights
 
 
-# What the files say
-
-
 @dataclass(frozen=True)
 class ModelDescription:
     """A classifier as its files describe it; no weights are loaded to know."""
@@ -332,9 +324,6 @@ def learned_positions(model: Any) -> int | None:
             padding = getattr(module, "padding_idx", None)  # as in :func:`max_positions`
             return int(module.num_embeddings - (0 if padding is None else padding + 1))
     return None
-
-
-# The model
 
 
 def load_model(described: ModelDescription, device: str, dtype: str) -> Any:

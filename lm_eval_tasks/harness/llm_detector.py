@@ -118,9 +118,6 @@ class HarnessLLMDetector:
         return spans
 
 
-# The prompt, and the reader of a reply
-
-
 def template_text() -> str:
     """The Jinja template of the prompt for tags, as in FAVA (Mishra et al. 2024), of ``reference`` and ``answer``."""
     return resources.files("detector_plugin").joinpath("detection_prompt.jinja").read_text("utf-8")

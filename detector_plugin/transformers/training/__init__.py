@@ -51,8 +51,7 @@ def train_detector(
     calibrate: bool = False,
 ) -> tuple[float, list[Row]] | None:
     """Train a detector, choose its threshold, measure it, and write its folder. The threshold, and the held-out figures;
-    ``None`` in the other processes of
-    ``accelerate launch``, which do not measure.
+    ``None`` in the other processes of ``accelerate launch``, which do not measure.
 
     Args:
         parts: of :func:`detector_plugin.transformers.training.data.split`.
@@ -140,29 +139,9 @@ def train_detector(
         "not_used": dict(parts.counts),
         "libraries": {name: version(name) for name in ("lm-eval-grounded", "torch", "transformers", "accelerate")},
     }
-    _write_results(
-        folder, used, sorted({document.language for document in parts.learn}), without, ingredients, rows, calibrate
-    )
-    content = {**used, "held_out": [row.as_json() for row in rows], "curve": curve}
-    # JSON has no word for NaN: null
-    content = json.loads(json.dumps(content), parse_constant=lambda _: None)
-    (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
-    return detector.threshold, rows
-
-
-def _write_results(
-    folder: Path,
-    used: dict[str, Any],
-    languages: Sequence[str],
-    without: Sequence[str],
-    ingredients: Sequence[Ingredient],
-    rows: Sequence[Row],
-    calibrate: bool,
-) -> None:
-    """Write the model card, and the calibration of the rows that make one."""
     reasons = [why for row in rows if (why := row.why_not_calibrated)]
     calibrated = calibrate and len(reasons) < len(rows)
+    languages = sorted({document.language for document in parts.learn})
     card = _card(used, languages, without, ingredients, rows, calibrated)
     (folder / "README.md").write_text(card, "utf-8")
     if calibrate and reasons:
@@ -174,6 +153,12 @@ def _write_results(
         note = "Measured by lm-eval-grounded train on texts that were not learned from in any language; "
         note += f"left out whole: {', '.join(without)}." if without else "no language or model was left out whole."
         measuring.calibration_of(rows, described, note).save(folder / "calibration.json")
+    content = {**used, "held_out": [row.as_json() for row in rows], "curve": curve}
+    # JSON has no word for NaN: null
+    content = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    (folder / _RECORD).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)
+    return detector.threshold, rows
 
 
 def _card(

@@ -38,8 +38,7 @@ GIVEN_UP = "not learned from: an answer that is left out has their text"
 NOT_MEASURED = "left out and not measured: other answers about their text, or translations of it, are learned from"
 UNPLACED = "neither learned from nor measured: translations, of which text nobody can say"
 
-UNRELATED, CLEANED = "unrelated", "cleaned"
-"""Kinds of annotation of the documents that are made here."""
+UNRELATED, CLEANED = "unrelated", "cleaned"  # kinds of annotation of the documents that are made here
 
 
 @dataclass(frozen=True)
@@ -168,16 +167,9 @@ def _digest(seed: int, *texts: str) -> str:
     return hashlib.sha256("\0".join((str(seed), *texts)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------------ tokens and labels
-
-IGNORED = -100
-"""The label of tokens that the loss passes over: reference, prompt, special tokens, white space."""
-
-COMMON = 64
-"""Parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_cut`."""
-
-LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}
-"""Names of the classes; the first is a token that the reference bears out."""
+IGNORED = -100  # the label of tokens that the loss passes over: reference, prompt, special tokens, white space
+COMMON = 64  # parts of a reference; with parts of 2,000 tokens, those of some 100,000. See :func:`_cut`
+LABELS = {"binary": ("supported", HALLUCINATION), "category": ("supported", *CATEGORIES)}  # the first is borne out
 
 
 class Example(NamedTuple):

@@ -17,9 +17,7 @@ from custom_metrics.statistics.intervals import resampled_sums, spread, sums_by_
 from detector_plugin.calibration import Calibration, LanguageCalibration, from_counts, why_too_few
 from detector_plugin.labelled import REAL, LabelledAnswer
 
-USUAL_THRESHOLD = 0.5
-"""The threshold where no document can choose one."""
-
+USUAL_THRESHOLD = 0.5  # the threshold where no document can choose one
 _THRESHOLDS = np.round(np.arange(0.02, 0.99, 0.01), 2)
 _AS_GOOD = 0.001  # of F1, within which a threshold is as good as the best
 
@@ -135,7 +133,6 @@ def measure(detector: Any, documents: Sequence[LabelledAnswer], part: str) -> li
 
 
 def _columns(documents: Sequence[LabelledAnswer]) -> tuple[list[str], ...]:
-    """References, answers, languages and questions, as detectors take them."""
     names = ("reference", "answer", "language", "question")
     return tuple([getattr(document, name) for document in documents] for name in names)
 

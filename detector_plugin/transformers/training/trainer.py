@@ -35,8 +35,7 @@ from detector_plugin.transformers.training.measuring import f1_at
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_HEADS = ("score", "classifier")
-"""What transformers calls the layer that is made anew. It is trained whole and stays out of LoRA and quantization."""
+_HEADS = ("score", "classifier")  # the layer that is made anew, trained whole, and stays out of LoRA and quantization
 
 
 class TrainingFailed(PlainError):
@@ -183,7 +182,6 @@ def token_loss(logits: Any, labels: Any, shares: Any) -> Any:
 
 
 def _trainer_class() -> Any:
-    """The class, made when torch is there."""
     transformers, torch = library("transformers"), library("torch")
 
     class DetectorTrainer(transformers.Trainer):  # type: ignore[misc, name-defined]
