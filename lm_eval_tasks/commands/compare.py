@@ -17,6 +17,7 @@ import argparse
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filter", metavar="NAME", help="such as strict (default: robust, else a task's first)")
     parser.add_argument("--calibration", type=Path, metavar="FILE", help="file that the runs' rates were corrected by")
     parser.add_argument("--paper", action="store_true", help="published figures beside (--format csv: these alone)")
-    parser.add_argument(
-        "--plan", type=float, metavar="D", help="how many documents a difference of D needs (power 80 %%)"
-    )
+    needed = "how many documents a difference of D needs (power 80 %%)"
+    parser.add_argument("--plan", type=float, metavar="D", help=needed)
     parser.add_argument("--short", action="store_true", help="one row and a verdict for each benchmark and language")
     parser.add_argument("--pairs", action="store_true", help="of three models or more, every pair and language")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
@@ -77,16 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--short is for readers; --format csv and json have every difference")
     report = None
     if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
-        report = Report.comparing(
-            runs,
-            tasks,
-            metrics,
-            arguments.all,
-            arguments.filter,
-            progress=lambda tasks: iter(tqdm(tasks, "compared", unit="task", disable=None, leave=False)),
-            across=across,
-            pairs=arguments.pair,
-        )
+        given = runs, tasks, metrics, arguments.all, arguments.filter
+        bar = partial(tqdm, desc="compared", unit="task", disable=None, leave=False)
+        report = Report.comparing(*given, progress=lambda tasks: iter(bar(tasks)), across=across, pairs=arguments.pair)
     comparison = report.comparison if report else None
     if arguments.paper:
         published = select_published(runs, tasks, metrics, arguments.all)
@@ -153,17 +146,10 @@ def plan(
         elif n:
             smallest = detectable_difference(error, n if of_shares else 0)
             needed = rows_needed(difference, n * error**2, of_shares) if error > 0 else None
-            planned = {
-                "task": task,
-                "metric": metric.name,
-                "filter": read_by,
-                "unit": unit,
-                "n": n,
-                "documents": documents,
-                "detectable": None if math.isnan(smallest) else smallest,
-                "needed": needed,
-                "needed_documents": needed and math.ceil(needed * documents / n),
-            }
+            documents_needed = needed and math.ceil(needed * documents / n)
+            planned = {"task": task, "metric": metric.name, "filter": read_by, "unit": unit, "n": n}
+            planned |= {"documents": documents, "detectable": None if math.isnan(smallest) else smallest}
+            planned |= {"needed": needed, "needed_documents": documents_needed}
             known = rows.setdefault((task, metric.name, read_by), planned)
             if (known["needed"] or 0) < (needed or 0):
                 known |= planned
@@ -316,12 +302,9 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     filter_name = first.source.filter
     read_by = f" Answers are read by the filter {filter_name}." if len(first.run_filters) > 1 and filter_name else ""
     source = f"{first.task}: {first.source}. Measured on: {first.rows[0][0].measured_on}.{read_by}"
-    return Section(
-        ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs)),
-        tuple(tuple(map(on_one_line, row)) for row in rows),
-        before=(on_one_line(f"{first.task}: {where}, as above." if described else source),),
-        after=tuple(map(on_one_line, after)),
-    )
+    header = ("metric", "model", "value", *(f"{letters[run]} - published" for run in runs))
+    before = (on_one_line(f"{first.task}: {where}, as above." if described else source),)
+    return Section(header, tuple(tuple(map(on_one_line, row)) for row in rows), before, tuple(map(on_one_line, after)))
 
 
 _PUBLISHED = {name: name for name in ("model", "task", "split")} | {"shots": "num_fewshot"}

@@ -24,13 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, "PATH", "the page, or a folder (default: report.html; markdown: standard output)")
     documents = "how many of each task to show, or `all` (default: 8, fewer where the page would exceed 4.8 MB)"
     parser.add_argument("--documents", type=_number, default=argparse.SUPPRESS, metavar="N", help=documents)
-    column = (
-        "also the headlines by a column of the documents, such as the `model` that wrote the answers of ragtruth_qa"
-    )
-    parser.add_argument("--by", default="", metavar="COLUMN", help=column)
-    parser.add_argument(
-        "--tags", type=Path, metavar="CSV", help="of a folder: columns model and others to show (size, ...)"
-    )
+    by = "also the headlines by a column of the documents, such as the `model` that wrote the answers of ragtruth_qa"
+    parser.add_argument("--by", default="", metavar="COLUMN", help=by)
+    tags = "of a folder: columns model and others to show (size, ...)"
+    parser.add_argument("--tags", type=Path, metavar="CSV", help=tags)
     parser.add_argument("--paper", action="store_true", help="published figures beside those of the runs")
     parser.add_argument("--png", type=Path, metavar="DIR", help="also write the plots as PNG")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="also write the plots as SVG")

@@ -38,16 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.harness import make_table
     from lm_eval_tasks.results.score import score
 
-    for written in score(
-        arguments.path,
-        arguments.detector,
-        arguments.detector_args,
-        arguments.calibration,
-        arguments.annotations,
-        arguments.output,
-        arguments.marks,
-        arguments.complete_to,
-    ):
+    answers = arguments.path, arguments.detector, arguments.detector_args, arguments.calibration, arguments.annotations
+    for written in score(*answers, arguments.output, arguments.marks, arguments.complete_to):
         results = in_file_order(json.loads(written.read_text("utf-8")))
         say(make_table(results))
         if results.get("groups"):

@@ -164,15 +164,9 @@ def render_sections(tables: Sequence[Section], form: str) -> str:
 def _table(section: Section, form: str, escape: Callable[[str], str]) -> str:
     from tabulate import tabulate
 
-    return str(
-        tabulate(
-            [[escape(cell) for cell in row] for row in section.rows],
-            headers=[escape(name) for name in section.header],
-            tablefmt=form,
-            colalign=("left", "left", *["right"] * (len(section.header) - 2)) if section.rows else None,
-            disable_numparse=True,
-        )
-    )
+    rows = [[escape(cell) for cell in row] for row in section.rows]
+    align = ("left", "left", *["right"] * (len(section.header) - 2)) if rows else None
+    return str(tabulate(rows, [*map(escape, section.header)], form, colalign=align, disable_numparse=True))
 
 
 def _text(tables: Sequence[Section]) -> str:

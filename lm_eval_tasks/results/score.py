@@ -171,13 +171,9 @@ def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
             _tag_together(work)
         tracker = EvaluationTracker(output_path=str(partial))
         with filters.wrapped(work.stored_detector):
-            results = simple_evaluate(
-                model=LoggedAnswers(samples),
-                tasks=[*groups, *(task for task in tasks if task not in in_groups)],
-                task_manager=manager,
-                evaluation_tracker=tracker,
-                log_samples=True,
-            )
+            alone = [task for task in tasks if task not in in_groups]
+            options = {"task_manager": manager, "evaluation_tracker": tracker, "log_samples": True}
+            results = simple_evaluate(model=LoggedAnswers(samples), tasks=[*groups, *alone], **options)
         assert results is not None
         logged = results.pop("samples")
         for task, rows in logged.items():
@@ -400,12 +396,9 @@ def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: M
     config, table = results["configs"][name], results["results"][name]
     others = [entry for entry in config["metric_list"] if entry["metric"] not in KINDS]
     config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
-    basis = {
-        **labels.description,
-        "design": "half from each kind of question, doubtful labels with twice the chance",
-        "draws": sum(answer.times for answer in labels.answers.values()),
-        "answers": len(labels.answers),
-    }
+    design = "half from each kind of question, doubtful labels with twice the chance"
+    draws = sum(answer.times for answer in labels.answers.values())
+    basis = {**labels.description, "design": design, "draws": draws, "answers": len(labels.answers)}
     config["metadata"].setdefault("provenance", {})[LABELS_RECORD] = basis
     of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
     for metric, figure in figures:

@@ -26,18 +26,11 @@ from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED, Metric
+from lm_eval_tasks.results import joining
 from lm_eval_tasks.results.board import Cell, Column, Costs, Pair, best_by_cost
-from lm_eval_tasks.results.compare.columns import MeasuredTask, columns_of, measure_task
+from lm_eval_tasks.results.compare.columns import Groups, MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.doubts import by_part, read_answers
-from lm_eval_tasks.results.joining import (
-    DocumentCounts,
-    JoinedTask,
-    Refusal,
-    check_joined,
-    comparable,
-    hint_at_variants,
-    pair_tasks,
-)
+from lm_eval_tasks.results.joining import DocumentCounts, JoinedTask, Refusal
 from lm_eval_tasks.runs import Answers, Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described
 from lm_eval_tasks.runs.run import differing, settings_of, signature_of
@@ -125,13 +118,8 @@ class Difference(NamedTuple):
         """The same difference, of the second model less the first."""
         first, second, difference, low, high = self.result[:5]
         result = PairedDifference(second, first, -difference, -high, -low, *self.result[5:])
-        return self._replace(
-            first=self.second,
-            second=self.first,
-            result=result,
-            only_first=self.only_second,
-            only_second=self.only_first,
-        )
+        turned = self._replace(first=self.second, second=self.first, result=result)
+        return turned._replace(only_first=self.only_second, only_second=self.only_first)
 
     def as_json(self, models: Sequence[str]) -> dict[str, Any]:
         """A row of ``compare --format csv``, with names of models; ``None`` for what is not defined."""
@@ -151,14 +139,13 @@ def differences_of(column: Column, pairs: Iterable[Pair] | None = None) -> Itera
     for pair in column.tested if pairs is None else pairs:
         result, p, family = column.tested[pair]
         both, (one, other) = column.shared(pair), pair
-        documents, first, second = (
-            int(sum(task.common[of] for task in both)) for of in (pair, (one, one), (other, other))
-        )
+        counts = (int(sum(task.common[of] for task in both)) for of in (pair, (one, one), (other, other)))
+        documents, first, second = counts
         if math.isnan(result.standard_error):
             result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
         unit = "passages" if result.n < documents and both[0].unit == "documents" else both[0].unit  # that tasks share
-        counts = documents, first - documents, second - documents
-        yield Difference(column, *pair, result, p, family, len(both), unit, *counts)
+        only = first - documents, second - documents
+        yield Difference(column, *pair, result, p, family, len(both), unit, documents, *only)
 
 
 class Incomparable(ValueError):
@@ -247,8 +234,8 @@ class Comparison:
 
 def _spanning(column: Column) -> list[Pair]:
     first = next((run for run in column.order if any(run in pair for pair in column.tested)), -1)
-    pairs = [pair for pair in column.tested if first in pair]
-    seen = {run for pair in pairs for run in pair}
+    pairs, seen = [pair for pair in column.tested if first in pair], set[int]()
+    seen.update(*pairs)
     for pair in column.tested if len(seen) < len(column.cells) else ():
         if not seen.issuperset(pair):
             pairs.append(pair)
@@ -294,10 +281,10 @@ def compare_runs(
     """
     of_models = dict.fromkeys(run.model for run in runs)
     varied = ["model", *across] if len(of_models) > 1 else [*across]
-    other_names, alone = hint_at_variants(runs, varied), f" ({runs[0].folder})" if runs else ""
+    other_names, alone = joining.hint_at_variants(runs, varied), f" ({runs[0].folder})" if runs else ""
     names: Mapping[str, str] = {}
     if across or pairs:
-        runs, names = pair_tasks(runs, across, pairs)
+        runs, names = joining.pair_tasks(runs, across, pairs)
         tasks = tasks and [names.get(name, name) for name in tasks]
     if len(runs) < 2:
         found_runs = f"only one run was found{alone}" if runs else "no run was found"
@@ -326,16 +313,16 @@ def compare_runs(
         of_runs = [(number, run, read_answers(run)) for number, run in task_runs.items()]
         answers = {n: (models[n], described(run, of_run, bounds=False), of_run) for n, run, of_run in of_runs}
         task = JoinedTask.join(name, answers)
-        parts = [(task, "")] if refuse else comparable(task, across)
+        parts = [(task, "")] if refuse else joining.comparable(task, across)
         if len(parts) == len(task.runs):  # no two are alike
-            refused += check_joined(task, [], across) or [Refusal(name, "documents", parts[1][1])]
+            refused += joining.check_joined(task, [], across) or [Refusal(name, "documents", parts[1][1])]
             continue
         by_task[name] = [([*part.runs], why) for part, why in parts]
         task_notes: list[str] = []
         for place, (part, _) in enumerate(parts):
             if len(part.runs) < 2:
                 continue
-            if refusals := check_joined(part, task_notes, across):
+            if refusals := joining.check_joined(part, task_notes, across):
                 refused += refusals
                 continue
             measured = measure_task(part, metrics, every_metric, filter_name)
@@ -389,7 +376,7 @@ def compare_runs(
 def _of_columns(
     runs: Sequence[Run],
     models: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
+    groups: Groups,
     compared: Mapping[str, MeasuredTask],
     messages: list[str],
 ) -> Comparison:
@@ -413,15 +400,8 @@ def _of_columns(
     for name in dict.fromkeys(column.name for column in columns):
         of_runs = [[run.tasks[each] for each in groups.get(name, (name,)) if each in run.tasks] for run in runs]
         signatures[name] = tuple(signature_of(tasks, name if name in groups else "") for tasks in of_runs)
-    return Comparison(
-        tuple(models),
-        columns,
-        (),
-        (),
-        doubts={number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))},
-        costs=costs,
-        signatures=signatures,
-    )
+    by_model = {number: texts for number in range(len(runs)) if (texts := by_part(doubts[number]))}
+    return Comparison(tuple(models), columns, (), (), doubts=by_model, costs=costs, signatures=signatures)
 
 
 def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
@@ -429,22 +409,15 @@ def _common_groups(runs: Sequence[Run]) -> dict[str, Sequence[str]]:
     common: dict[str, Sequence[str]] = {}
     for first, second in combinations(runs, 2):
         for name, members in first.groups.items():
-            if name in second.groups and {*second.groups[name]} == {*members}:
+            if {*second.groups.get(name, ())} == {*members}:
                 common.setdefault(name, members)
     times = Counter(name for run in runs for name in run.tasks)
-    for group, tasks in catalogue.groups(times).items():
-        both = [name for name in tasks if times[name] > 1]
-        if len(both) > 1:
-            common.setdefault(group, both)
-    return common
+    both = {group: [name for name in tasks if times[name] > 1] for group, tasks in catalogue.groups(times).items()}
+    return common | {group: tasks for group, tasks in both.items() if len(tasks) > 1 and group not in common}
 
 
 def _chosen_tasks(
-    runs: Sequence[Run],
-    models: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
-    requested: Sequence[str] | None,
-    other_names: str,
+    runs: Sequence[Run], models: Sequence[str], groups: Groups, requested: Sequence[str] | None, other_names: str
 ) -> list[str]:
     common = [name for name, number in Counter(name for run in runs for name in run.tasks).items() if number > 1]
     if not common:
@@ -471,7 +444,8 @@ def _refusal_message(refused: Sequence[Refusal], across: Sequence[str]) -> str:
         by_reason.setdefault((refusal.kind, reason), []).append(refusal)
     lines = []
     for first, *rest in by_reason.values():
-        more = f" (and {len(rest)} more tasks: {shorten([refusal.task for refusal in rest], _NAMED)})" if rest else ""
+        others = shorten([refusal.task for refusal in rest], _NAMED)
+        more = f" (and {len(rest)} more tasks: {others})" if rest else ""
         lines.append(f"{first.task}: {first.reason}{more}. {_REMEDIES[first.kind]}".rstrip())
     settings = dict.fromkeys((*across, *(refusal.setting for refusal in refused)))
     if "" not in settings:

@@ -13,21 +13,16 @@ from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure, within_scale
 from custom_metrics.statistics.strata import mean_of_strata
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition import catalogue
-from lm_eval_tasks.definition.schema import (
-    BALANCED,
-    DEFINED_MEAN,
-    DEFINED_SCORE,
-    DEFINED_SHARE,
-    Metric,
-    headline_filter,
-)
+from lm_eval_tasks.definition import catalogue, schema
+from lm_eval_tasks.definition.schema import BALANCED, DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE, Metric
 from lm_eval_tasks.results.board import Cell, Column, mean_figure, tested
 from lm_eval_tasks.results.doubts import doubts_about_answers, in_short, signs_of
 from lm_eval_tasks.results.joining import JoinedTask, Refusal
 from lm_eval_tasks.results.measuring import Measured, measure, pooled
 from lm_eval_tasks.runs import Run, TaskRun
 from lm_eval_tasks.runs.other_tasks import is_weighted
+
+Groups = Mapping[str, Sequence[str]]  # name to tasks
 
 
 class MeasuredTask(NamedTuple):
@@ -110,7 +105,7 @@ def _chosen_filter(task: JoinedTask, requested: str | None) -> str:
         return requested
     if requested is not None and len(names) > 1:
         raise UsageError(f"{task.name}: no filter {requested}; there are {', '.join(names)}")
-    return headline_filter(names, task.any_run.metrics)
+    return schema.headline_filter(names, task.any_run.metrics)
 
 
 def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> list[Refusal]:
@@ -129,14 +124,13 @@ def _refuse_unread(task: JoinedTask, filter_name: str, notes: list[str]) -> list
             )
             refusals.append(Refusal(task.name, "answers", reason))
         elif rows < len(answers):
-            notes.append(
-                f"{rows} of the {len(answers)} documents of {model} have a row of the filter {filter_name}: {file} was cut"
-            )
+            of_all = f"{rows} of the {len(answers)} documents of {model}"
+            notes.append(f"{of_all} have a row of the filter {filter_name}: {file} was cut")
     return refusals
 
 
 def columns_of(
-    runs: Sequence[Run], groups: Mapping[str, Sequence[str]], compared: Mapping[str, MeasuredTask], notes: list[str]
+    runs: Sequence[Run], groups: Groups, compared: Mapping[str, MeasuredTask], notes: list[str]
 ) -> list[Column]:
     """The columns of groups whose tasks are all compared, and of the tasks, with their differences. They are sorted by
     benchmark, in the order of the runs; within one, headlines first, and groups before tasks. Groups that are weighted, or
@@ -157,13 +151,8 @@ def columns_of(
     benchmarks = list(dict.fromkeys(column.benchmark for column in columns if not column.group))
     order = list(dict.fromkeys(column.metric.name for column in columns))
 
-    def place_of(column: Column) -> tuple[Any, ...]:
-        return (
-            benchmarks.index(column.benchmark),
-            not column.headline,
-            order.index(column.metric.name),
-            not column.group,
-        )
+    def place_of(of: Column) -> tuple[Any, ...]:
+        return benchmarks.index(of.benchmark), not of.headline, order.index(of.metric.name), not of.group
 
     return sorted(columns, key=place_of)
 
@@ -198,19 +187,9 @@ def _column(
             doubts = in_short([task.doubts.get(number, ()) for task, _ in of_run])
             alike = all(task.is_alike(number) for task, _ in of_run)
             cells[number] = Cell.of(figure, metric, alike)._replace(value=value, doubts=doubts)
-    return Column(
-        name,
-        metric,
-        filter_name,
-        cells,
-        measured,
-        group,
-        weighted,
-        benchmark=task_run.benchmark,
-        family="" if group else task_run.family,
-        language="" if group else task_run.language,
-        headline=task_run.is_headline(metric.name),
-    )
+    family, language = ("", "") if group else (task_run.family, task_run.language)
+    where = task_run.benchmark, family, language, task_run.is_headline(metric.name)
+    return Column(name, metric, filter_name, cells, measured, group, weighted, *where)
 
 
 def _figure(figures: Sequence[Figure], tasks: Sequence[Measured], run: int, metric: Metric) -> Figure:

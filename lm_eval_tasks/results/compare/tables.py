@@ -10,22 +10,11 @@ from custom_metrics.statistics.figures import NOT_MEASURABLE
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from custom_metrics.usage.printable import on_one_line, shorten
 from lm_eval_tasks.definition.schema import Metric
+from lm_eval_tasks.results import formats
 from lm_eval_tasks.results.board import Cell, Column
 from lm_eval_tasks.results.compare import Comparison, Difference, differences_of
 from lm_eval_tasks.results.compare.verdicts import in_brackets, verdicts
-from lm_eval_tasks.results.formats import (
-    ARROWS,
-    FRACTIONS,
-    PAGE,
-    Notation,
-    Section,
-    csv_of,
-    json_of,
-    p_value,
-    ranges,
-    render_sections,
-    short_names,
-)
+from lm_eval_tasks.results.formats import ARROWS, FRACTIONS, PAGE, Notation, Section, render_sections, short_names
 
 WITH_POWER = f"with a power of 80 % (two-sided p < {SIGNIFICANCE}, this comparison alone)"
 _LONGEST_NAME = 40  # characters: a table fits into 100 columns
@@ -43,10 +32,10 @@ def render(
     differences. For three models and more there is a table of each metric, unless `pairs` are asked for; else one table of
     all differences. A `short` one has a row and a verdict for each benchmark and language."""
     if form == "csv":
-        return csv_of([row.as_json(comparison.models) for row in comparison.differences])
+        return formats.csv_of([row.as_json(comparison.models) for row in comparison.differences])
     if form == "json":
         told = [line for verdict in verdicts(comparison) for line in verdict.lines]
-        return json_of(comparison.as_json() | {"verdicts": told})
+        return formats.json_of(comparison.as_json() | {"verdicts": told})
     if len(comparison.models) > 2 and not (pairs or short):
         return render_sections(matrices(comparison, notation), form)
     table = short_table(comparison) if short else differences_table(comparison, notation)
@@ -106,7 +95,7 @@ def _named(metric: Metric) -> str:
 
 
 def _p(row: Difference) -> str:
-    return p_value(row.p_adjusted) + ("*" if row.significant else "")
+    return formats.p_value(row.p_adjusted) + ("*" if row.significant else "")
 
 
 def _value(value: float, cell: Cell, row: Difference, notation: Notation) -> str:
@@ -135,21 +124,16 @@ def short_table(comparison: Comparison) -> Section:
         ]
         difference = f"{PAGE.difference(row.result.difference, unit)}{in_brackets(*row.result[3:5], unit)}"
         cells.append((on_one_line(row.column.name), _named(row.metric), *values, difference, _p(row)))
-    return Section(
-        ("task", "metric", "first", "second", "difference [95 %]", "p"),
-        tuple(cells),
-        reservations(comparison),
-        tuple(on_one_line(line) for verdict in told for line in verdict.lines),
-    )
+    lines = tuple(on_one_line(line) for verdict in told for line in verdict.lines)
+    header = ("task", "metric", "first", "second", "difference [95 %]", "p")
+    return Section(header, tuple(cells), reservations(comparison), lines)
 
 
 def reservations(comparison: Comparison) -> tuple[str, ...]:
     """What a reader must know before any figure: that tasks are of several versions, and what is left out, and why."""
-    lines = [
-        f"Other versions of the tasks, so a difference need not be one of the models: {have}."
-        for setting, have in _having(comparison, [*short_names(comparison.models).values()])
-        if setting == "version"
-    ]
+    having = _having(comparison, [*short_names(comparison.models).values()])
+    others = "Other versions of the tasks, so a difference need not be one of the models"
+    lines = [f"{others}: {have}." for setting, have in having if setting == "version"]
     left_out: dict[str, list[str]] = {}
     for refusal in comparison.refused:
         left_out.setdefault(refusal.reason, []).append(refusal.task)
@@ -176,9 +160,8 @@ def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = Tr
         ]
     if sizes := sorted({row.family for row in rows if row.family > 1}):
         of_many = len(comparison.models) > 2
-        family = (
-            "all pairs of models on a task or group" if of_many else "the languages of a task, or the tasks of a group"
-        )
+        languages = "the languages of a task, or the tasks of a group"
+        family = "all pairs of models on a task or group" if of_many else languages
         lines.append(
             f"p is corrected by Holm over {family} ({', '.join(map(str, sizes))} comparisons). Metrics are not corrected "
             f"for each other. Bounds are those of each comparison alone."
@@ -227,12 +210,12 @@ def _signatures(comparison: Comparison, names: Sequence[str]) -> list[str]:
 def matrices(comparison: Comparison, notation: Notation = FRACTIONS) -> list[Section]:
     """A table of each metric of a group, or of a task that is in no group here: every model's value and rank, and which
     models it is better than."""
-    in_groups = {(each.benchmark, each.metric.name, each.filter) for each in comparison.columns if each.group}
-    columns = [
-        column
-        for column in comparison.columns
-        if column.group or (column.benchmark, column.metric.name, column.filter) not in in_groups
-    ]
+
+    def figure_of(column: Column) -> tuple[str, ...]:
+        return column.benchmark, column.metric.name, column.filter
+
+    in_groups = {figure_of(column) for column in comparison.columns if column.group}
+    columns = [column for column in comparison.columns if column.group or figure_of(column) not in in_groups]
     names = [shortened(on_one_line(name)) for name in comparison.models]
     across = f"across {', '.join(comparison.across)}" if comparison.across else ""
     sections = [_matrix(comparison, column, names, across, notation) for column in columns]
@@ -261,7 +244,7 @@ def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across
     for at, model in enumerate(column.order, 1):
         cell, beaten = column.cells[model], sorted(place[other] for other in column.beaten_by(model))
         value = notation.value(cell.value, column.metric.unit) if cell.is_measurable else NOT_MEASURABLE
-        cells.append((str(at), names[model], value, str(cell.rank or "-"), ranges(beaten) or "-"))
+        cells.append((str(at), names[model], value, str(cell.rank or "-"), formats.ranges(beaten) or "-"))
     most = max(row.tasks for row in rows)
     partly = ", or of those that a model has" if any(row.tasks < most for row in rows) else ""
     where = f"{column.name} (mean of {most} tasks{partly})" if column.group else column.name
@@ -269,11 +252,8 @@ def _matrix(comparison: Comparison, column: Column, names: Sequence[str], across
     better = f", {metric.better} is better" if metric.better else ""
     filtered = f", {column.filter}" if column.filter not in ("answer", "tags", "none") else ""
     title = metric.title and f"{metric.title}: "
-    lines = (
-        f"{title}{metric.name}{filtered}{better}",
-        "; ".join(filter(None, (where, across))),
-        _detectable(rows, notation),
-    )
+    title = f"{title}{metric.name}{filtered}{better}"
+    lines = title, "; ".join(filter(None, (where, across))), _detectable(rows, notation)
     heading = tuple(map(on_one_line, filter(None, lines)))
     return Section(("no.", "model", "value", "rank", "better than"), tuple(cells), heading)
 
@@ -285,7 +265,6 @@ def _detectable(rows: Sequence[Difference], notation: Notation) -> str:
     smallest = sorted(row.detectable for row in rows if not math.isnan(row.detectable))
     extremes = (*smallest[:1], *smallest[-1:])
     ends = " to ".join(dict.fromkeys(notation.size(end, rows[0].metric.unit) for end in extremes))
-    counts = " to ".join(
-        dict.fromkeys(f"{f((row.result.n for row in rows if row.result.n), default=0):,}" for f in (min, max))
-    )
+    sizes = [row.result.n for row in rows if row.result.n]
+    counts = " to ".join(dict.fromkeys(f"{f(sizes, default=0):,}" for f in (min, max)))
     return f"{counts} {rows[0].unit} show a difference of {ends} (power 80 %, one comparison)" if ends else ""

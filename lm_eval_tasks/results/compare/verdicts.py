@@ -212,9 +212,8 @@ def _price(context: _Context, row: Difference) -> str:
     """Where the two traded rates of a pair point in opposite directions and either difference is shown: what the better
     model pays; or, where neither is better, what one of them does more often and more rarely. Else nothing."""
     rates = context.traded(row)
-    ahead = [
-        rate.first if (rate.result.difference > 0) == rate.metric.higher_is_better else rate.second for rate in rates
-    ]
+    ups = [(rate.result.difference > 0) == rate.metric.higher_is_better for rate in rates]
+    ahead = [rate.first if up else rate.second for rate, up in zip(rates, ups, strict=True)]
     if len(rates) < 2 or ahead[0] == ahead[1] or not any(rate.significant for rate in rates):
         return ""
     if not all(rate.result.difference and rate.has_values and rate.is_measurable for rate in rates):
@@ -249,11 +248,9 @@ def _turn(context: _Context, row: Difference, cost: float) -> Iterator[str]:
 
 def _by_language(context: _Context, mean: Difference) -> Iterator[str]:
     """Of a mean: how many of its tasks show which model ahead."""
-    rows = [
-        row
-        for row in context.comparison.spanning
-        if same_figure(row.column, mean.column) and (row.first, row.second) == (mean.first, mean.second)
-    ]
+    pair = mean.first, mean.second
+    same = [row for row in context.comparison.spanning if same_figure(row.column, mean.column)]
+    rows = [row for row in same if (row.first, row.second) == pair]
     if not mean.column.group or len(rows) < 2:
         return
     higher = mean.metric.higher_is_better
@@ -341,9 +338,8 @@ def _rates_of(context: _Context, column: Column, run: int) -> str:
     """The two rates that a model's balanced error is the mean of."""
     every = {(c.name, c.filter, c.metric.name): c for c in context.comparison.columns}
     rates = [every.get((column.name, column.filter, name)) for name in column.metric.balances]
-    texts = [
-        f"{c.metric.heading}: {context.value(c.cells[run].value, c.metric)}" for c in rates if c and run in c.cells
-    ]
+    shown = [c for c in rates if c and run in c.cells]
+    texts = [f"{c.metric.heading}: {context.value(c.cells[run].value, c.metric)}" for c in shown]
     return f" ({'; '.join(f'{text[0].lower()}{text[1:]}' for text in texts)})" if texts else ""
 
 

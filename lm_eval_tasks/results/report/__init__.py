@@ -20,25 +20,13 @@ from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.published import compare_with_published
-from lm_eval_tasks.results import LOGGED
+from lm_eval_tasks.results import LOGGED, formats
 from lm_eval_tasks.results.board import Column
 from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs, differences_of
 from lm_eval_tasks.results.compare.tables import render as render_comparison
 from lm_eval_tasks.results.compare.tables import reservations
 from lm_eval_tasks.results.compare.verdicts import verdicts
-from lm_eval_tasks.results.formats import (
-    ARROWS,
-    FRACTIONS,
-    PAGE,
-    UNDEFINED_TEXT,
-    Notation,
-    Section,
-    code_block,
-    escaped_markdown,
-    render_sections,
-    short_names,
-    with_bounds,
-)
+from lm_eval_tasks.results.formats import FRACTIONS, PAGE, Notation, Section, render_sections, short_names
 from lm_eval_tasks.runs import Run, labels
 from lm_eval_tasks.runs.other_tasks import described_run
 
@@ -194,7 +182,8 @@ class Report:
         from lm_eval_tasks.results.reproduce import command_files
 
         parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
-        compared = self.to_text("markdown", notation=PAGE) if self.comparison else escaped_markdown(self.why_none)
+        why_none = formats.escaped_markdown(self.why_none)
+        compared = self.to_text("markdown", notation=PAGE) if self.comparison else why_none
         commands = [command for file in command_files(self.runs) for command in file["commands"]]
         return render_summary(self.headlines, [*self.runs], compared, "\n".join(commands), parts)
 
@@ -243,6 +232,11 @@ class Report:
         from lm_eval_tasks.results.reproduce import command_files
 
         every, comparison = [*self.runs.values()], self.comparison
+        differences: dict[tuple[str, ...], list[Difference]] = {}  # on headlines where only two models can be compared
+        for column in comparison.columns if comparison else ():
+            if column.headline and len(column.tested) == 1:
+                key = column.benchmark, column.metric.name, column.filter
+                differences.setdefault(key, []).extend(differences_of(column))
         is_nothing = comparison is not None and not any(each.columns for each in (comparison, *comparison.apart))
         nothing = "The models are not compared: they were asked nothing that is the same." if is_nothing else ""
         read, plots = len(every) <= MOST_READ, self.plots
@@ -263,7 +257,7 @@ class Report:
             "whole": whole if any(len([*filter(None, rows)]) > 1 for rows in grid(whole.values()).values()) else {},
             "pictures": pictures,
             "plots": [plot for plot in plots if plot not in pictures.values()],
-            "differences": self._differences,
+            "differences": [*differences.values()],
             "notes": [*filter(None, [self.why_none or nothing]), *(comparison.notes if comparison else ())],
             "reservations": reservations(comparison) if comparison else (),
             "verdicts": verdicts(comparison) if comparison else [],
@@ -276,16 +270,6 @@ class Report:
             "tags": {},
             "unreadable": {},
         }
-
-    @property
-    def _differences(self) -> list[list[Difference]]:
-        """The differences on each headline where only two models can be compared, in the comparison's order."""
-        by_metric: dict[tuple[str, str, str], list[Difference]] = {}
-        for column in self.comparison.columns if self.comparison else ():
-            if column.headline and len(column.tested) == 1:
-                key = column.benchmark, column.metric.name, column.filter
-                by_metric.setdefault(key, []).extend(differences_of(column))
-        return [*by_metric.values()]
 
 
 def write_report(runs: Sequence[Run], path: Path, documents: int | None = PER_TASK, *options: Any, **more: Any) -> Path:
@@ -312,16 +296,16 @@ def render_summary(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"escaped": escaped_markdown, "with_bounds": with_bounds}
+    environment.filters |= {"escaped": formats.escaped_markdown, "with_bounds": formats.with_bounds}
     text: str = environment.get_template("summary.md.jinja").render(
         title="Grounded generation" if not cells or any(c.family and c.family.question for c in cells) else "Results",
         models=models,
         columns=columns,
         notes={text: number for number, text in enumerate(notes, 1)},
-        arrows=ARROWS,
-        undefined=UNDEFINED_TEXT,
+        arrows=formats.ARROWS,
+        undefined=formats.UNDEFINED_TEXT,
         compared=compared.strip(),
         parts=parts.strip(),
-        command=command and code_block(command),
+        command=command and formats.code_block(command),
     )
     return text

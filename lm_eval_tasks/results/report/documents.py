@@ -171,15 +171,9 @@ class DocumentSampler:
             laid_out = reader.lay_out({model: self._answers[model][row] for model, (row, _) in answered.items()})
             answers = tuple(answer._replace(kinds=answered[answer.model][1]) for answer in laid_out.answers)
             documents.append(laid_out._replace(answers=answers, kinds=kinds[document]))
-        return TaskDocuments(
-            task.task,
-            task.benchmark,
-            task.language,
-            len(kinds),
-            {kind: counts[kind] for kind in KINDS},
-            tuple(documents),
-            tuple(model for model in self._tasks if model not in self._answers),
-        )
+        where, by_kind = (task.task, task.benchmark, task.language), {kind: counts[kind] for kind in KINDS}
+        missing = (model for model in self._tasks if model not in self._answers)
+        return TaskDocuments(*where, len(kinds), by_kind, tuple(documents), tuple(missing))
 
 
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:

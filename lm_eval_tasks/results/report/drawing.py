@@ -233,9 +233,8 @@ class Plot:
         try:
             import matplotlib
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "plots need matplotlib: pip install 'lm-eval-grounded[report]'", name=error.name
-            ) from error
+            install = "plots need matplotlib: pip install 'lm-eval-grounded[report]'"
+            raise ModuleNotFoundError(install, name=error.name) from error
         # A fixed salt makes the same figures give the same bytes.
         with matplotlib.rc_context({**_STYLE, "svg.hashsalt": self.name}), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer has a font for it

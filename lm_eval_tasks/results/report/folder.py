@@ -126,11 +126,8 @@ def read_tags(path: Path) -> dict[str, Tags]:
         )
     if taken := [name for name in FIGURE_COLUMNS if name in header and name != "model"]:
         raise UsageError(f"--tags {path}: the figures have a column {taken[0]} of their own; name this one otherwise")
-    return {
-        row["model"]: {key: value for key, value in row.items() if key != "model" and value}
-        for row in rows
-        if row.get("model")
-    }
+    named = [row for row in rows if row.get("model")]
+    return {row["model"]: {key: value for key, value in row.items() if key != "model" and value} for row in named}
 
 
 def _digest(run: Run, options: Mapping[str, Any]) -> str:

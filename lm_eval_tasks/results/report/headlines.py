@@ -79,9 +79,8 @@ def _metrics_of(family: Family, compared: bool) -> list[Metric]:
     task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
     more = sorted({*task.figures.get(family.filter, {})} - listed)
     if task.table is None and family.results:
-        return [
-            m for m in task.metrics if m.headline and isinstance(family.results.get(f"{m.name},{family.filter}"), float)
-        ]
+        of_group = {m.name: family.results.get(f"{m.name},{family.filter}") for m in task.metrics if m.headline}
+        return [m for m in task.metrics if isinstance(of_group.get(m.name), float)]
     chosen: list[Metric] = []
     places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
     for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
@@ -126,9 +125,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         details.append(f"95 % bounds {interval}")
     marks = mapping(family.any_task.provenance.get("marks")) if metric.name == MARKED and len(figures) == 1 else {}
     if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
-        details.append(
-            f"{marks['draws']} draws, which with the detector's reading are as good as {worth:.0f} without it"
-        )
+        worth_of = "draws, which with the detector's reading are as good as"
+        details.append(f"{marks['draws']} {worth_of} {worth:.0f} without it")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.any_task.table is None:
         details.append(f"over the {len(figures)} tasks of the group")

@@ -61,9 +61,8 @@ def _figures_of(models: Iterable[tuple[str, int, Family]]) -> tuple[dict[str, Me
     for label, look, family in models:
         task = family.any_task
         files = task.provenance.get("local_files") or ()
-        judged = ", ".join(
-            dict.fromkeys(str(file["system"]) for file in files if isinstance(file, dict) and "system" in file)
-        )
+        systems = [str(file["system"]) for file in files if isinstance(file, dict) and "system" in file]
+        judged = ", ".join(dict.fromkeys(systems))
         listed = [metric.name for metric in task.metrics]
         by_group: dict[str, dict[str, Figure]] = {}
         for metric in map(task.metric, (*listed, *sorted({*task.figures.get(family.filter, {})} - {*listed}))):

@@ -103,9 +103,7 @@ def text_of(value: Any, limit: int, spans: Iterable[Span] = (), marked: Sequence
     blanked."""
     text, moved = blank_text("" if value is None else str(value))
     if BLANK in text:
-        spans, marked = (
-            [span._replace(start=moved(span.start), end=moved(span.end)) for span in both] for both in (spans, marked)
-        )
+        spans, marked = ([s._replace(start=moved(s.start), end=moved(s.end)) for s in both] for both in (spans, marked))
     visible, flagged, position = text[:limit], [], 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         start, end = max(position, span.start), min(span.end, len(visible))

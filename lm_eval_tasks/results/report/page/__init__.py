@@ -29,7 +29,7 @@ from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
 from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
 from lm_eval_tasks.results.report.readers import KINDS
 
-__all__ = ["cleaned", "direction", "environment_of", "language_tag", "render"]
+__all__ = ["Cell", "Metric", "cleaned", "direction", "environment_of", "language_tag", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -61,19 +61,16 @@ def _environment() -> Any:
         "marker": lambda look: look_of(look)[1],
         "ticks": ticks,
         "cell": _cell,
-        "value": _value,
+        "value": lambda cell, metric: (
+            not_measurable(cell.figure, metric.unit, metric.needs) or as_text(cell.figure.value, metric.unit)
+        ),
         "drawn": drawn,
         "end_of_scale": end_of_scale,
         "grid": grid,
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    environment.globals |= {
-        "NOT_MEASURABLE": NOT_MEASURABLE,
-        "kinds": KINDS,
-        "examples_of": examples,
-        "significance": SIGNIFICANCE,
-        "markers": [*MARKERS.values()],
-    }
+    environment.globals |= {"kinds": KINDS, "examples_of": examples, "markers": [*MARKERS.values()]}
+    environment.globals |= {"NOT_MEASURABLE": NOT_MEASURABLE, "significance": SIGNIFICANCE}
     return environment
 
 
@@ -87,14 +84,8 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
     css, script = (files(package).joinpath(f"{stem}.{ending}").read_text("utf-8") for ending in ("css", "js"))
     style, run = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
     loads = f"style-src 'sha256-{style}'; script-src 'sha256-{run}'{more}"
-    environment = Environment(
-        loader=PackageLoader(package, "templates"),
-        autoescape=True,
-        finalize=finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = Environment(loader=PackageLoader(package, "templates"), autoescape=True, finalize=finalize)
+    environment.undefined, environment.trim_blocks, environment.lstrip_blocks = StrictUndefined, True, True
     environment.filters |= {name: getattr(formats, name) for name in _FORMATS}
     environment.filters |= {each.__name__: each for each in (is_measurable, language_name, small_n)}
     environment.tests["finite"] = math.isfinite
@@ -104,11 +95,6 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
         "policy": f"default-src 'none'; {loads}; base-uri 'none'; form-action 'none'",
     }
     return environment
-
-
-def _value(cell: Cell, metric: Metric) -> str:
-    """The number of a cell; if it is not measurable, a note with its bounds."""
-    return not_measurable(cell.figure, metric.unit, metric.needs) or as_text(cell.figure.value, metric.unit)
 
 
 def _cell(value: Any, column: str, shares: Collection[str]) -> str:

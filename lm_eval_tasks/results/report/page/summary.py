@@ -177,10 +177,9 @@ def _overview(
     first = models.index(rows[0].model) if rows[0].rank else -1
     equals = [models[run] for run in shown[0].equals(first)]
     best = rows[0] if equals or shown[0].beaten_by(first) else None
-    costs, said = comparison.costs.get(compared) if comparison else None, (columns[0].benchmark, family.question)
-    return Overview(
-        name, compared, *said, common, own, shown, rows, best, equals, costs, verdict, members, {}, family.parts
-    )
+    costs = comparison.costs.get(compared) if comparison else None
+    facts = columns[0].benchmark, family.question, common
+    return Overview(name, compared, *facts, own, shown, rows, best, equals, costs, verdict, members, {}, family.parts)
 
 
 def _rows(shown: Sequence[Column], columns: Sequence[Column], models: Sequence[str]) -> list[Row]:
@@ -241,9 +240,8 @@ def _shown(columns: Sequence[Column], decides: str) -> list[Column]:
 
 def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
     """The tasks of a benchmark with their model, ordered by task, so that models are next to each other."""
-    names = dict.fromkeys(
-        task.task for run in runs.values() for task in run.tasks.values() if task.benchmark == benchmark
-    )
+    tasks = (task for run in runs.values() for task in run.tasks.values())
+    names = dict.fromkeys(task.task for task in tasks if task.benchmark == benchmark)
     return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
 
 
@@ -263,12 +261,9 @@ def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
     for model, task in _tasks(runs, benchmark):
         files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
         keys = ("repository", "revision", "path", "sha256")
-        record = {
-            "task": task.task,
-            "facts": [*_facts(task)],
-            "files": [{key: str(entry.get(key) or "") for key in keys} for entry in files],
-            "not_comparable": [*task.not_comparable],
-        }
+        listed = [{key: str(entry.get(key) or "") for key in keys} for entry in files]
+        record: dict[str, Any] = {"task": task.task, "facts": [*_facts(task)], "files": listed}
+        record["not_comparable"] = [*task.not_comparable]
         records.setdefault(json.dumps(record), {**record, "models": []})["models"].append(model)
     return [*records.values()]
 
