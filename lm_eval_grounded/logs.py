@@ -90,9 +90,8 @@ def detect_log(
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.summary import LogSummary
 
-    names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
         path, name = Path(folder) / "records.jsonl", "records"
         if isinstance(log, (str, os.PathLike)):
@@ -104,10 +103,9 @@ def detect_log(
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in log)
         opened = open_log(path, name, given_fields(fields), no_passages)
-        names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"
-        summary = LogSummary(names)
+        summary = LogSummary([by] if isinstance(by, str) else list(by), [opened])
         write_run([opened], output, detector, options, language=code, summary=summary)
         rows = [json.loads(line) for line in output.open(encoding="utf-8")]
     return FlaggedLog(summary, rows, name, detector)

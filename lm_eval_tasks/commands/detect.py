@@ -104,7 +104,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data.atomic import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups, groups_table, summary_text
+    from lm_eval_tasks.results.logs.summary import LogSummary, groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer:
@@ -126,7 +126,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
         logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
-        summary = LogSummary(checked_groups(split_names(arguments.by), logs))
+        summary = LogSummary(split_names(arguments.by), logs)
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         output = named.with_suffix(".jsonl") if page else named
