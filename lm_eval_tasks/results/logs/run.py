@@ -89,7 +89,7 @@ def detect_log(
     """
     logs = [open_log(source, str(source), {})] if isinstance(source, Path) else list(source)
     folder, summary = output.with_suffix(""), summary or LogSummary()
-    if folder == output or (output.exists() and any(output.samefile(log.file.path) for log in logs)):
+    if folder == output or (output.exists() and any(output.samefile(log.path) for log in logs)):
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), not the log itself")
     for log in logs:
         tell(log.description)
@@ -106,13 +106,13 @@ def detect_log(
                     rows.write(json.dumps(answer.row, ensure_ascii=False) + "\n")
                     entries.write(json.dumps(answer.entry(), ensure_ascii=False) + "\n")
                     summary.add(answer)
-            reasons, names = reasons_of(left_out), ", ".join(log.file.name for log in logs)
+            reasons, names = reasons_of(left_out), ", ".join(log.name for log in logs)
             if not summary.total.answers:
                 raise UsageError(f"{names}: no line can be used: {reasons or 'there is none'}")
             record = {
                 "read_from": "log",
-                "local_files": [provenance.local_file("input", log.file.path) for log in logs],
-                "fields": {log.file.name: f"{log.fields.tool}: {log.option}" for log in logs},
+                "local_files": [provenance.local_file("input", log.path) for log in logs],
+                "fields": {log.name: f"{log.fields.tool}: {log.option}" for log in logs},
                 "left_out": {reason: len(places) for reason, places in left_out.items()},
                 **_provenance(summary, answer),
             }
@@ -122,7 +122,7 @@ def detect_log(
                 *(names, record["kept"]["answers"], record["options"]["languages"], record["kept"]["guessed"]),
                 reasons or "no line",
             )
-            results = provenance.strict_json(_results(summary, answer, record, logs[0].file.path.stem))
+            results = provenance.strict_json(_results(summary, answer, record, logs[0].path.stem))
             written.write_text(json.dumps(results, indent=2, ensure_ascii=False), "utf-8")
             date = datetime.now().isoformat().replace(":", "-")
             path = folder / f"results_{date}.json"
@@ -149,10 +149,10 @@ def _judged(
         _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     block, last = list[Answer](), 0
     for log in logs:
-        with tqdm(total=log.file.path.stat().st_size, unit="B", unit_scale=True, desc=log.file.path.name) as bar:
+        with tqdm(total=log.path.stat().st_size, unit="B", unit_scale=True, desc=log.path.name) as bar:
             for number, doc, text in log.answers(language, left_out, lambda read: bar.update(read - bar.n)):
                 last = max(number, last + 1)
-                place = f"line {number}" if len(logs) == 1 else f"{log.file.name}:{number}"
+                place = f"line {number}" if len(logs) == 1 else f"{log.name}:{number}"
                 block.append((last, {"id": place, **doc}, text))
                 if len(block) == _BLOCK:
                     yield from judged.by_detector(stored, block, settings)
