@@ -139,18 +139,19 @@ def document_of(
         code = _CODE_OF(tag) if tag else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
-    doc: dict[str, Any] = {"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None}
-    cluster = question.strip() or reference or answer
-    named = {"conversation": without_surrogates(str(values["conversation"]))} if "conversation" in values else {}
-    if named:
-        cluster = f"conversation {named['conversation']}"
-    doc |= {"article": _digest(cluster), "query": question, "reference": reference, "model": without_surrogates(model)}
+    if (conversation := values.get("conversation")) is not None:
+        conversation = without_surrogates(str(conversation))
+    of = question.strip() or reference or answer if conversation is None else f"conversation {conversation}"
     name = values.get("id")
     if isinstance(name, str):  # which names the answer on pages and in files
         name = without_surrogates(name) if blank(name) == name else _digest(name)
-    doc |= {"query_id": name} if type(name) in (str, int) else {}
-    doc |= {role: values[role] for role in NUMBERS if role in values} | named
-    return doc | ({"labels": values["label"]} if "label" in values else {}), answer
+    doc = {
+        **{"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None},
+        **{"article": _digest(of), "query": question, "reference": reference, "model": without_surrogates(model)},
+        **{"query_id": name if type(name) in (str, int) else None, **{role: values.get(role) for role in NUMBERS}},
+        **{"conversation": conversation, "labels": values.get("label")},
+    }
+    return {role: value for role, value in doc.items() if value is not None}, answer
 
 
 def _digest(text: str) -> str:
