@@ -90,9 +90,8 @@ def detect_log(
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups
+    from lm_eval_tasks.results.logs.summary import LogSummary
 
-    names = [by] if isinstance(by, str) else list(by)
     with TemporaryDirectory() as folder:
         path, name = Path(folder) / "records.jsonl", "records"
         if isinstance(log, (str, os.PathLike)):
@@ -104,10 +103,9 @@ def detect_log(
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in log)
         opened = open_log(path, name, given_fields(fields), no_passages)
-        names = checked_groups(names, [opened])
         code = None if language is None else code_of(language)
         output = Path(folder) / "out.jsonl"
-        summary = LogSummary(names)
+        summary = LogSummary([by] if isinstance(by, str) else list(by), [opened])
         write_run([opened], output, detector, options, language=code, summary=summary)
         rows = [json.loads(line) for line in output.open(encoding="utf-8")]
     return FlaggedLog(summary, rows, name, detector)
@@ -158,7 +156,6 @@ class LogReader:
         return {name: [row[name] for row in rows] for name in _UNREAD}
 
     def _read(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        from custom_metrics.scores.unsupported import unsupported_probability
         from detector_plugin.filters import shared_detector
         from lm_eval_tasks.results.logs import judged
         from lm_eval_tasks.results.logs.answers import document_of
@@ -176,30 +173,20 @@ class LogReader:
             except ValueError as error:
                 rows[place]["left_out"] = str(error)
         detector = shared_detector(self._settings["detector"], self._settings["detector_args"])
-        for row, tagged, _ in judged.by_detector(detector, block, self._settings):
+        for answer in judged.by_detector(detector, block, self._settings):
+            row, probability = answer.row, answer.probability(answer.row[judged.EVIDENCE])
             counts, flag = row[judged.COUNTS] or {}, row[judged.FLAGGED_ANSWERS]
-            probability = unsupported_probability(row[judged.EVIDENCE], tagged["detector"])
             rows[row["doc_id"]] = {
-                **{
-                    "left_out": "",
-                    "declined": bool(row["abstention_rate"]),
-                    "flagged": float("nan") if flag is None else flag,
-                },
+                **{"left_out": "", "declined": bool(row[judged.ABSTENTION]), "cluster": row["doc"]["article"]},
+                **{"flagged": float("nan") if flag is None else flag, "unsupported_probability": probability},
                 **{"flagged_words": counts.get("flagged", 0), "words": counts.get("words", 0)},
-                **{"unsupported_probability": probability, "cluster": row["doc"]["article"]},
             }
         return rows
 
 
 _UNREAD = {
-    **{
-        "left_out": "the passages of an answer",
-        "declined": False,
-        "flagged": float("nan"),
-        "flagged_words": 0,
-        "words": 0,
-    },
-    **{"unsupported_probability": float("nan"), "cluster": ""},
+    **{"left_out": "the passages of an answer", "declined": False, "flagged": float("nan"), "flagged_words": 0},
+    **{"words": 0, "unsupported_probability": float("nan"), "cluster": ""},
 }
 
 
@@ -239,11 +226,8 @@ def merge_logs(batches: Iterable[Any]) -> MergedLog:
         left_out.update(columns["left_out"][~is_read].tolist())
         answers, declined = answers + int(is_read.sum()), declined + int(columns["declined"][is_read].sum())
         flags = columns["flagged"][is_read].astype(float)
-        added = [
-            np.nan_to_num(flags),
-            ~np.isnan(flags),
-            *(columns[name][is_read] for name in ("flagged_words", "words")),
-        ]
+        of_words = (columns[name][is_read] for name in ("flagged_words", "words"))
+        added = [np.nan_to_num(flags), ~np.isnan(flags), *of_words]
         clusters = np.array([int(name, 16) for name in columns["cluster"][is_read].tolist()], np.uint64)
         names, places = np.unique(np.concatenate([names, clusters]), return_inverse=True)
         rows = np.concatenate([sums, np.stack(added, 1).astype(float)])

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.results.logs.files import LogFile
+from lm_eval_tasks.results.logs.files import records_of
 
 ROWS = [{"answer": f'Es sind {n} Meter, {{und [mehr"]}}.\n', "reference": "x,\t;y"} for n in range(3)]
 LINES = [json.dumps(row, ensure_ascii=False) for row in ROWS]
@@ -59,7 +59,7 @@ FORMATS: dict[str, tuple[bytes, list[int]]] = {
 
 def read(path: Path, content: bytes) -> list[Any]:
     path.write_bytes(content)
-    return [*LogFile(path, path.name).records()]
+    return [*records_of(path, path.name)]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -140,8 +140,8 @@ def test_what_is_no_log_is_said_in_printable_words(content: bytes, tmp_path: Pat
 
 
 def test_a_log_of_inspect_is_read_without_inspect() -> None:
-    log = LogFile(Path(__file__).parent / "data" / "logs" / "inspect.eval", "inspect.eval")
-    assert [record.value["id"] for record in log.records()] == ["q0", "q1", "q2"]
+    log = Path(__file__).parent / "data" / "logs" / "inspect.eval"
+    assert [record.value["id"] for record in records_of(log, log.name)] == ["q0", "q1", "q2"]
 
 
 def rows_of_a_long_log(number: int) -> Iterator[str]:
@@ -155,7 +155,7 @@ def test_memory_is_of_a_record_where_records_are_lines(form: str, times: float, 
     path, separator = tmp_path / "log", "\n" if form == "{}\n" else ","
     path.write_text(form.format(separator.join(rows_of_a_long_log(20_000))), "utf-8")
     tracemalloc.start()
-    assert sum(1 for _ in LogFile(path, path.name).records()) == 20_000
+    assert sum(1 for _ in records_of(path, path.name)) == 20_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size * times

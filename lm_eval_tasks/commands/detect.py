@@ -41,27 +41,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
-    add_output(
-        parser, "FILE.jsonl", "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
-    )
+    output = "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
+    add_output(parser, "FILE.jsonl", output)
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
-    parser.add_argument(
-        "--no-passages",
-        choices=NO_PASSAGES,
-        default=NO_PASSAGES[0],
-        help="answers of a log without (default: %(default)s)",
-    )
+    without = "answers of a log without (default: %(default)s)"
+    parser.add_argument("--no-passages", choices=NO_PASSAGES, default=NO_PASSAGES[0], help=without)
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
-    parser.add_argument(
-        "--baseline", type=Path, metavar="RUN", help="exit 1 if more are flagged than in this older run"
-    )
+    older = "exit 1 if more are flagged than in this older run"
+    parser.add_argument("--baseline", type=Path, metavar="RUN", help=older)
     parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
-    parser.add_argument(
-        "--language", help="BCP 47 tag of the answer: decides what a word is (default: guessed, offline)"
-    )
+    tag = "BCP 47 tag of the answer: decides what a word is (default: guessed, offline)"
+    parser.add_argument("--language", help=tag)
     add_detector(parser)
 
 
@@ -104,7 +97,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, checked_groups, groups_table, summary_text
+    from lm_eval_tasks.results.logs.summary import LogSummary, groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer:
@@ -126,7 +119,7 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
         logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
-        summary = LogSummary(checked_groups(split_names(arguments.by), logs))
+        summary = LogSummary(split_names(arguments.by), logs)
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         output = named.with_suffix(".jsonl") if page else named

@@ -17,12 +17,14 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, NamedTuple
 
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
@@ -32,6 +34,7 @@ from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_j
 from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import pairs
+from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.detection import marked
 from lm_eval_tasks.detection.marked import KINDS, LABELS_RECORD, MarksOfTask, log_kappa
 from lm_eval_tasks.models import DocumentAnswerer
@@ -129,12 +132,12 @@ def score(
         source, of_tasks = next(iter(files.values())), joined[folder]
         work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
         if LOGGED in files:
-            from lm_eval_tasks.results.logs import rate_by_marks
-
             if LOGGED not in of_tasks:
                 raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
-            with locked_folder(target) as partial:
-                written.append(rate_by_marks(files[LOGGED], of_tasks[LOGGED], target, partial))
+            name = source.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")
+            written.append(
+                _write(source.with_name(name), {LOGGED: partial(_add_marks, of_tasks[LOGGED], source)}, target)
+            )
         elif launch.rank == 0:
             with marked.in_force(of_tasks):
                 written.append(_score_model(work, _earlier_results(source)))
@@ -327,9 +330,6 @@ def tag_part(work: Work, number: int, size: int) -> None:
             task.apply_filters()
 
 
-_Labelled = tuple[TaskRun, TaskAnswers, MarksOfTask]
-
-
 def score_labels(
     samples: Mapping[Path, Mapping[str, Path]], marks: Sequence[Mark], output: Path | None, complete_to: int | None
 ) -> list[Path]:
@@ -339,7 +339,7 @@ def score_labels(
         samples: folder to task to samples file.
         marks, output, complete_to: as for :func:`lm_eval_tasks.results.score.score`.
     """
-    joined: dict[Path, dict[str, _Labelled]] = {}  # by results file
+    joined: dict[Path, dict[str, Callable[[dict[str, Any], Path], None]]] = {}  # by results file
     for files in samples.values():
         for name in sorted({mark.task for mark in marks} & files.keys()):
             (run,) = read_runs([files[name]])
@@ -348,7 +348,7 @@ def score_labels(
             if (labels := join_labels(marks, answers, complete_to)).answers:
                 if task.results_file is None:
                     raise UsageError(f"{task.samples}: no results file is beside it to add the rates to")
-                joined.setdefault(task.results_file, {})[name] = task, answers, labels
+                joined.setdefault(task.results_file, {})[name] = partial(_add_labels, task, answers, labels)
     if not joined:
         raise UsageError(f"{', '.join(map(str, samples))}: no label is of an answer of these runs")
     written = []
@@ -359,26 +359,67 @@ def score_labels(
     return written
 
 
-def _write(source: Path, tasks: Mapping[str, _Labelled], folder: Path) -> Path:
+def _write(source: Path, tasks: Mapping[str, Callable[[dict[str, Any], Path], None]], folder: Path) -> Path:
+    """Write results anew, with all their samples. Of a task a function adds to the results and writes the samples."""
     results, date, places = read_results(source), datetime.now().isoformat().replace(":", "-"), {}
-    with locked_folder(folder) as partial:
+    with locked_folder(folder) as hidden:
         for name in results["configs"]:
             file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
-            part = partial / file.name
+            part = hidden / file.name
             if name in tasks:
-                _add(results, *tasks[name], part)
+                tasks[name](results, part)
             elif file.is_file():
                 copyfile(file, part)
             else:
                 continue
             places[part] = folder / f"samples_{name}_{date}.jsonl"
         text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
-        (partial / "results").write_text(text, "utf-8")
-        move_whole({**places, partial / "results": folder / f"results_{date}.json"})
+        (hidden / "results").write_text(text, "utf-8")
+        move_whole({**places, hidden / "results": folder / f"results_{date}.json"})
     return folder / f"results_{date}.json"
 
 
-def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, to: Path) -> None:
+def _add_marks(marks: MarksOfTask, source: Path, results: dict[str, Any], to: Path) -> None:
+    """Write the samples of a log with their values of ``marked_rate``, and add it to the results."""
+    values = []
+    with to.open("w", encoding="utf-8") as stream:
+        for row in read_samples(source):
+            tagged = json.loads(row["filtered_resps"][0])
+            values.append(marked.value_of(row["doc"], tagged, marks, counts=not row["abstention_rate"]))
+            row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+    basis = marked.description_of(values, marks)
+    marked.log_basis(LOGGED, values, basis)
+    (filter_name,) = results["configs"][LOGGED]["metadata"]["figures"]
+    figure = marked.marked_rate.figure_of(values)
+    figures = [] if math.isnan(figure.value) else [(marked.MARKED_RATE, figure)]
+    _add_rates(results, LOGGED, filter_name, figures, {marked.METRIC}, {marked.MARKS_RECORD: basis})
+    of_filter = results["configs"][LOGGED]["metadata"]["figures"][filter_name]
+    of_filter |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(values)}
+
+
+def _add_rates(
+    results: dict[str, Any],
+    task: str,
+    filter_name: str,
+    figures: Sequence[tuple[Metric, Figure]],
+    replaced: Collection[str],
+    basis: Mapping[str, Any],
+) -> None:
+    """Add rates by people's marks to the results of a task, in place of metrics of these names, and what they rest on."""
+    config, table = results["configs"][task], results["results"][task]
+    others = [entry for entry in config["metric_list"] if entry["metric"] not in replaced]
+    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
+    config["metadata"].setdefault("provenance", {}).update(basis)
+    of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
+    for metric, figure in figures:
+        of_filter[metric.name] = figure.as_json(metric.denominator)
+        table[f"{metric.name},{filter_name}"] = figure.value
+        table[f"{metric.name}_stderr,{filter_name}"] = error if math.isfinite(error := figure.standard_error) else "N/A"
+        results["higher_is_better"].setdefault(task, {})[metric.name] = metric.higher_is_better
+
+
+def _add_labels(task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, results: dict[str, Any], to: Path) -> None:
     """Write the samples of a task with the values of its rates by labels, and add these to the results."""
     name, filter_name = task.task, task.headline_filter
     values = answers.label_values(labels.answers)
@@ -393,19 +434,13 @@ def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: M
                 row |= dict.fromkeys(names, by_id[str(row["doc"].get("id", key_of(row["doc"])))])
                 row["metrics"] = [*dict.fromkeys([*names, *row["metrics"]])]
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    config, table = results["configs"][name], results["results"][name]
-    others = [entry for entry in config["metric_list"] if entry["metric"] not in KINDS]
-    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
-    design = "half from each kind of question, doubtful labels with twice the chance"
-    draws = sum(answer.times for answer in labels.answers.values())
-    basis = {**labels.description, "design": design, "draws": draws, "answers": len(labels.answers)}
-    config["metadata"].setdefault("provenance", {})[LABELS_RECORD] = basis
-    of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
-    for metric, figure in figures:
-        of_filter[metric.name] = figure.as_json(metric.denominator)
-        table[f"{metric.name},{filter_name}"] = figure.value
-        table[f"{metric.name}_stderr,{filter_name}"] = figure.standard_error
-        results["higher_is_better"].setdefault(name, {})[metric.name] = metric.higher_is_better
+    basis = {
+        **labels.description,
+        "design": "half from each kind of question, doubtful labels with twice the chance",
+        "draws": sum(answer.times for answer in labels.answers.values()),
+        "answers": len(labels.answers),
+    }
+    _add_rates(results, name, filter_name, figures, KINDS, {LABELS_RECORD: basis})
     texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
     counts = "these figures count, the others are the parser's"
     log.info("%s: by people's labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))

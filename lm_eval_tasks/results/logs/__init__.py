@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from lm_eval_tasks.results.logs.answers import Log, open_log
 from lm_eval_tasks.results.logs.fields import Fields, given_fields
-from lm_eval_tasks.results.logs.run import detect_log, rate_by_marks
+from lm_eval_tasks.results.logs.run import detect_log
 
-__all__ = ["Fields", "Log", "detect_log", "given_fields", "open_log", "rate_by_marks"]
+__all__ = ["Fields", "Log", "detect_log", "given_fields", "open_log"]

@@ -20,7 +20,7 @@ from custom_metrics.usage.secrets import blank
 from detector_plugin.filters import as_text
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.results.logs.fields import NUMBERS, Expressions, Fields, choose_fields
-from lm_eval_tasks.results.logs.files import LogFile, Record
+from lm_eval_tasks.results.logs.files import Record, records_of
 from lm_eval_tasks.results.logs.traces import joined
 
 LONGEST_TEXT = 4 << 20
@@ -58,9 +58,10 @@ class Places(list[str]):
 
 @dataclass(frozen=True)
 class Log:
-    """A log whose fields were chosen; `option` names them as ``--fields`` takes them."""
+    """A log whose fields were chosen; `name` stands for it in messages, `option` has these as ``--fields`` does."""
 
-    file: LogFile
+    path: Path
+    name: str
     fields: Fields
     option: str
     labels: tuple[str, ...] = ()  # names of those of the first records
@@ -70,11 +71,11 @@ class Log:
     def description(self) -> str:
         """The fields, and the first answer that they give, without secrets and in printable characters."""
         quote = '"' if "'" in self.option else "'"
-        said = f"{self.file.name}: fields of {self.fields.tool}: --fields {quote}{self.option}{quote}"
+        said = f"{self.name}: fields of {self.fields.tool}: --fields {quote}{self.option}{quote}"
         for number, doc, answer in self.answers(UNKNOWN, {}):
             texts = {"question": doc["query"], "answer": answer, "passages": doc["reference"]}
             shown = "; ".join(f"{role}: {excerpt(blank(text[:_SHOWN]))}" for role, text in texts.items() if text)
-            return f"{said}\n  {self.file.path.name}:{number}: {shown}"
+            return f"{said}\n  {self.path.name}:{number}: {shown}"
         return said
 
     def answers(
@@ -86,19 +87,19 @@ class Log:
         def values_of(record: Record) -> dict[str, Any]:
             return {"left_out": record.problem} if record.problem else self.fields.read(record.value)
 
-        for number, values in joined((record.number, values_of(record)) for record in self.file.records(read)):
+        records = records_of(self.path, self.name, read)
+        for number, values in joined((record.number, values_of(record)) for record in records):
             try:
                 yield number, *document_of(values, language, self.no_passages)
             except ValueError as error:
-                left_out.setdefault(str(error), Places()).append(f"{self.file.path.name}:{number}")
+                left_out.setdefault(str(error), Places()).append(f"{self.path.name}:{number}")
 
 
 def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUPPORTED) -> Log:
     """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records.
     UsageError where it has no records, or where no fields fit."""
-    file, left_out = LogFile(path, name), LeftOut()
-    records = list[Mapping[str, Any]]()
-    for at, record in enumerate(file.records()):
+    records, left_out = list[Mapping[str, Any]](), LeftOut()
+    for at, record in enumerate(records_of(path, name)):
         if record.problem:
             left_out.setdefault(record.problem, Places()).append(f"{path.name}:{record.number}")
         else:
@@ -109,7 +110,7 @@ def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUP
         raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
     fields = choose_fields(name, records, given)
     labels = dict.fromkeys(label for record in records for label in fields.read(record).get("label", ()))
-    return Log(file, fields, fields.as_option(records), tuple(labels), no_passages)
+    return Log(path, name, fields, fields.as_option(records), tuple(labels), no_passages)
 
 
 def reasons_of(left_out: LeftOut) -> str:
@@ -138,18 +139,19 @@ def document_of(
         code = _CODE_OF(tag) if tag else language
     except UsageError:
         raise ValueError("language is not a BCP 47 tag") from None
-    doc: dict[str, Any] = {"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None}
-    cluster = question.strip() or reference or answer
-    named = {"conversation": without_surrogates(str(values["conversation"]))} if "conversation" in values else {}
-    if named:
-        cluster = f"conversation {named['conversation']}"
-    doc |= {"article": _digest(cluster), "query": question, "reference": reference, "model": without_surrogates(model)}
+    if (conversation := values.get("conversation")) is not None:
+        conversation = without_surrogates(str(conversation))
+    of = question.strip() or reference or answer if conversation is None else f"conversation {conversation}"
     name = values.get("id")
     if isinstance(name, str):  # which names the answer on pages and in files
         name = without_surrogates(name) if blank(name) == name else _digest(name)
-    doc |= {"query_id": name} if type(name) in (str, int) else {}
-    doc |= {role: values[role] for role in NUMBERS if role in values} | named
-    return doc | ({"labels": values["label"]} if "label" in values else {}), answer
+    doc = {
+        **{"language": code or guess(answer, reference).code or UNKNOWN, "guessed": code is None},
+        **{"article": _digest(of), "query": question, "reference": reference, "model": without_surrogates(model)},
+        **{"query_id": name if type(name) in (str, int) else None, **{role: values.get(role) for role in NUMBERS}},
+        **{"conversation": conversation, "labels": values.get("label")},
+    }
+    return {role: value for role, value in doc.items() if value is not None}, answer
 
 
 def _digest(text: str) -> str:

@@ -37,6 +37,7 @@ ROLES = (*_SHOWN, "label", "trace", "span", "parent", "time")
 """What a field can be for."""
 
 ANY_TOOL = "any"  # tool of the rows that hold for all
+_PARTS = ("text", "title")  # of a passage
 _LONGEST_LABEL = 200  # characters; what is longer is a text, and groups nothing
 _MARKS = re.compile(r"(?P<place>.+?):(?P<start>[^\d\]:\s].*?)\.\.\.(?P<end>.*)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -153,10 +154,10 @@ class Fields(NamedTuple):
 
     def as_option(self, records: Sequence[Mapping[str, Any]]) -> str:
         """The expressions that give values of these records, as ``--fields`` takes them."""
-        alone = (
-            (role, path, Fields("", {role: (path,)})) for role in _SHOWN for path in self.paths.get(role, ())[::-1]
-        )
-        giving = {role: path.text for role, path, only in alone if any(role in only.read(record) for record in records)}
+        paths = ((role, path) for role in _SHOWN for path in self.paths.get(role, ())[::-1])
+        giving = {
+            of: path.text for of, path in paths if any(of in Fields("", {of: (path,)}).read(each) for each in records)
+        }
         return ",".join(f"{role}={text}" for role, text in giving.items())
 
 
@@ -177,8 +178,7 @@ def _passages(value: Any) -> Iterator[dict[str, str]]:
             yield from _passages(part)
     elif isinstance(value, dict):
         held, title = (
-            next((each for path in rows[role] if (each := path.value(value)) is not None), None)
-            for role in ("text", "title")
+            next((each for path in rows[of] if (each := path.value(value)) is not None), None) for of in _PARTS
         )
         title = title if isinstance(title, str) else ""
         if isinstance(held, (list, dict)):
@@ -187,7 +187,7 @@ def _passages(value: Any) -> Iterator[dict[str, str]]:
             raise ValueError("text is not text")
         elif held is not None or title:
             yield {"title": title, "text": held or ""}
-        elif value.keys().isdisjoint(path.text for role in ("text", "title") for path in rows[role]):
+        elif value.keys().isdisjoint(path.text for of in _PARTS for path in rows[of]):
             yield {"title": "", "text": text or json.dumps(value, ensure_ascii=False)}  # a record that is a passage
     elif text is not None:
         yield {"title": "", "text": text}
@@ -247,10 +247,8 @@ def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Expres
 
     def fit(fields: Fields) -> tuple[int, int]:
         read = [values for _, values in joined(enumerate(map(fields.read, records)))]
-        whole = [
-            each for each in read if {"answer", "passages"} <= each.keys() and each["answer"] != each.get("question")
-        ]
-        return len(whole), sum(map(len, read))
+        whole = sum({"answer", "passages"} <= each.keys() and each["answer"] != each.get("question") for each in read)
+        return whole, sum(map(len, read))
 
     of_any = known_tools()[ANY_TOOL]
     known = [

@@ -45,32 +45,27 @@ class Record(NamedTuple):
     problem: str = ""
 
 
-class LogFile(NamedTuple):
-    """A file of records. `name` stands for it in messages."""
+def records_of(path: Path, name: str, read: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
+    """The records of a file, also those that cannot be read. `name` stands for it in messages; `read` gets the bytes of it
+    that were read so far. UsageError where the file is of another format."""
+    found = _to_damage(path, name, read)
+    first = [*filter(None, (next(found, None), next(found, None)))]
+    for record in _of_one(*first) if len(first) == 1 else chain(first, found):
+        yield from _within(record)
 
-    path: Path
-    name: str
 
-    def records(self, read: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
-        """The records, those that cannot be read too. `read` gets the bytes of the file that were read so far. UsageError
-        where the file is of another format."""
-        found = self._found(read)
-        first = [*filter(None, (next(found, None), next(found, None)))]
-        for record in _of_one(*first) if len(first) == 1 else chain(first, found):
-            yield from _within(record)
-
-    def _found(self, read: Callable[[int], object]) -> Iterator[Record]:
-        number = 0
-        with self.path.open("rb") as raw:
-            try:
-                for record in _records(raw, self.name):
-                    number = record.number
-                    read(raw.tell())
-                    yield record
-            except _DAMAGE as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise
-                yield Record(number + 1, {}, "cut off or damaged from here on")
+def _to_damage(path: Path, name: str, read: Callable[[int], object]) -> Iterator[Record]:
+    number = 0
+    with path.open("rb") as raw:
+        try:
+            for record in _records(raw, name):
+                number = record.number
+                read(raw.tell())
+                yield record
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            yield Record(number + 1, {}, "cut off or damaged from here on")
 
 
 _OPENERS: Mapping[bytes, Callable[[io.BufferedReader], Any]] = {

@@ -106,10 +106,8 @@ def _of_object(value: dict[str, Any], kind: str, names: list[str]) -> Iterator[M
         found = [*_read(part[:1] if name in _ALTERNATIVES and isinstance(part, list) else part, kind, names)]
         if any(message.kind == "tool" or message.text for message in found):
             said = [message for message in found if message.kind == own]
-            if own in _SPEAKERS and said:
-                said = [Message(own, "\n".join(message.text for message in said))]
             yield from (message for message in found if message.kind != own)
-            yield from said
+            yield from [Message(own, "\n".join(message.text for message in said))] if own and said else said
             return
 
 

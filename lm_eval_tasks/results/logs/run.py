@@ -13,7 +13,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -27,7 +27,6 @@ from detector_plugin.filters import given_options, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
 from lm_eval_tasks.data import locked_folder, move_whole, provenance
-from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric
 from lm_eval_tasks.detection import calibrated, marked
@@ -36,7 +35,6 @@ from lm_eval_tasks.results import LOGGED
 from lm_eval_tasks.results.logs import judged
 from lm_eval_tasks.results.logs.answers import Answer, LeftOut, Log, open_log, reasons_of
 from lm_eval_tasks.results.logs.summary import LogSummary
-from lm_eval_tasks.runs.results_file import provenance_of, read_results
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
@@ -89,8 +87,8 @@ def detect_log(
     the answers are added to the `summary`. UsageError where no record can be used: then nothing is written.
     """
     logs = [open_log(source, str(source), {})] if isinstance(source, Path) else list(source)
-    folder = output.with_suffix("")
-    if folder == output or (output.exists() and any(output.samefile(log.file.path) for log in logs)):
+    folder, summary = output.with_suffix(""), summary or LogSummary()
+    if folder == output or (output.exists() and any(output.samefile(log.path) for log in logs)):
         raise UsageError("detect: name an output such as out.jsonl (out/ becomes the run), not the log itself")
     for log in logs:
         tell(log.description)
@@ -101,28 +99,39 @@ def detect_log(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked_folder(folder) as partial:
-            rows = _judged(logs, folder, settings, language, left_out)
-            results = _write(rows, partial, {"read_from": "log"}, logs[0].file.path.stem, summary or LogSummary())
-            reasons, names = reasons_of(left_out), ", ".join(log.file.name for log in logs)
-            if not results:
+            samples, spans, written = (partial / name for name in ("samples", "spans", "results"))
+            with samples.open("w", encoding="utf-8") as rows, spans.open("w", encoding="utf-8") as entries:
+                for answer in _judged(logs, folder, settings, language, left_out):
+                    rows.write(json.dumps(answer.row, ensure_ascii=False) + "\n")
+                    entries.write(json.dumps(answer.entry(), ensure_ascii=False) + "\n")
+                    summary.add(answer)
+            reasons, names = reasons_of(left_out), ", ".join(log.name for log in logs)
+            if not summary.total.answers:
                 raise UsageError(f"{names}: no line can be used: {reasons or 'there is none'}")
-            record = results["configs"][LOGGED]["metadata"]["provenance"]
-            record["local_files"] = [provenance.local_file("input", log.file.path) for log in logs]
-            record["fields"] = {log.file.name: f"{log.fields.tool}: {log.option}" for log in logs}
-            record["left_out"] = {reason: len(places) for reason, places in left_out.items()}
+            record = {
+                "read_from": "log",
+                "local_files": [provenance.local_file("input", log.path) for log in logs],
+                "fields": {log.name: f"{log.fields.tool}: {log.option}" for log in logs},
+                "left_out": {reason: len(places) for reason, places in left_out.items()},
+                **_provenance(summary, answer),
+            }
             _LOG.log(
                 logging.WARNING if reasons else logging.INFO,
                 "%s: %d answers (%s; the language of %d is guessed); left out: %s",
                 *(names, record["kept"]["answers"], record["options"]["languages"], record["kept"]["guessed"]),
                 reasons or "no line",
             )
-            written = _publish(results, folder, partial, output)
+            results = provenance.strict_json(_results(summary, answer, record, logs[0].path.stem))
+            written.write_text(json.dumps(results, indent=2, ensure_ascii=False), "utf-8")
+            date = datetime.now().isoformat().replace(":", "-")
+            path = folder / f"results_{date}.json"
+            move_whole({samples: folder / f"samples_{LOGGED}_{date}.jsonl", spans: output, written: path})
             (folder / _STORE).unlink(missing_ok=True)
     finally:
         if is_new:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
-    return written
+    return path
 
 
 def _judged(
@@ -139,10 +148,10 @@ def _judged(
         _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
     block, last = list[Answer](), 0
     for log in logs:
-        with tqdm(total=log.file.path.stat().st_size, unit="B", unit_scale=True, desc=log.file.path.name) as bar:
+        with tqdm(total=log.path.stat().st_size, unit="B", unit_scale=True, desc=log.path.name) as bar:
             for number, doc, text in log.answers(language, left_out, lambda read: bar.update(read - bar.n)):
                 last = max(number, last + 1)
-                place = f"line {number}" if len(logs) == 1 else f"{log.file.name}:{number}"
+                place = f"line {number}" if len(logs) == 1 else f"{log.name}:{number}"
                 block.append((last, {"id": place, **doc}, text))
                 if len(block) == _BLOCK:
                     yield from judged.by_detector(stored, block, settings)
@@ -150,102 +159,57 @@ def _judged(
     yield from judged.by_detector(stored, block, settings)
 
 
-def rate_by_marks(samples: Path, marks: marked.MarksOfTask, folder: Path, partial: Path) -> Path:
-    """Write a run anew, with ``marked_rate`` by the marks, to `folder`, and return its results file. What the detector has
-    found is read from the run's `samples`; what is not yet complete is in `partial`, a folder on the same disk."""
-    earlier = read_results(samples.with_name(samples.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")))
-    record = provenance_of(earlier["configs"][LOGGED])
-    rows = (judged.JudgedAnswer(row, json.loads(row["filtered_resps"][0])) for row in read_samples(samples))
-    return _publish(_write(rows, partial, record, earlier["model_name"], LogSummary(most=0), marks), folder, partial)
-
-
-def _write(
-    rows: Iterable[judged.JudgedAnswer],
-    partial: Path,
-    record: Mapping[str, Any],
-    name: str,
-    summary: LogSummary,
-    marks: marked.MarksOfTask | None = None,
-) -> dict[str, Any]:
-    """Write the answers to the files ``samples`` and ``spans`` of a folder, line by line; return the content of their
-    results file, empty where there are none. `record` is the beginning of the provenance, `name` that of the model where no
-    line names one."""
-    values = list[Any]()
-    with (
-        (partial / "samples").open("w", encoding="utf-8") as samples,
-        (partial / "spans").open("w", encoding="utf-8") as spans,
-    ):
-        for each in rows:
-            row, tagged, doc = each.row, each.tagged, each.row["doc"]
-            if marks is not None:
-                values.append(marked.value_of(doc, tagged, marks, counts=not row[judged.ABSTENTION]))
-                row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
-            samples.write(json.dumps(row, ensure_ascii=False) + "\n")
-            spans.write(json.dumps(each.entry(), ensure_ascii=False) + "\n")
-            summary.add(each)
-    total = summary.total
-    if not total.answers:
-        return {}
-    languages, models = Counter(total.frame["language"]), Counter(model or name for model in total.frame["model"])
-    key = calibrated.CalibrationKey.from_document(doc, tagged["detector"])
-    errors = calibrated.errors_of(calibrated.in_force(key, LOGGED)) if len(languages) == 1 else None
-    if errors is None and doc["calibration"] != calibrated.NO_CALIBRATION:
-        _LOG.warning("no corrected rate: %s does not fit the log's languages (%s)", key[0], ", ".join(languages))
-    of_words = total.words("flagged", errors)
-    figures = {
-        **{marked.METRIC: marked.marked_rate.figure_of(values), judged.COUNTS: of_words.rogan_gladen},
-        **{judged.SHARE: of_words.detected, judged.EXPECTED: total.words("expected").detected},
-        **{judged.FLAGGED_ANSWERS: total.flagged_answers, judged.ABSTENTION: total.share("declined")},
-    }
-    record = {
-        **record,
+def _provenance(summary: LogSummary, answer: judged.JudgedAnswer) -> dict[str, Any]:
+    """Where the numbers come from, by all answers and any one of them."""
+    total, doc = summary.total, answer.row["doc"]
+    languages = Counter(total.frame["language"])
+    return {
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
         "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
-        "detector": {**tagged["detector"], "options": json.loads(doc["detector_args"])},
+        "detector": {**answer.tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
     }
-    if marks is not None:
-        record["marks"] = marked.description_of(values, marks)
-        marked.log_basis(LOGGED, values, record["marks"])
-    figures = {name: figure for name, figure in figures.items() if not math.isnan(figure.value)}
+
+
+def _results(summary: LogSummary, answer: judged.JudgedAnswer, record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The content of a results file, as the harness writes it. `name` is that of the model where no answer names one. A
+    corrected rate that is not measurable is in no table."""
+    total, key = summary.total, calibrated.CalibrationKey.from_document(answer.row["doc"], answer.tagged["detector"])
+    errors = calibrated.errors_of(calibrated.in_force(key, LOGGED)) if record["options"]["language"] else None
+    if errors is None and key.calibration != calibrated.NO_CALIBRATION:
+        languages = ", ".join(record["options"]["languages"])
+        _LOG.warning("no corrected rate: %s does not fit the log's languages (%s)", key.calibration, languages)
+    of_words = total.words("flagged", errors)
+    every = {
+        **{judged.COUNTS: of_words.rogan_gladen, judged.SHARE: of_words.detected},
+        **{judged.EXPECTED: total.words("expected").detected, judged.FLAGGED_ANSWERS: total.flagged_answers},
+        judged.ABSTENTION: total.share("declined"),
+    }
+    figures = {name: figure for name, figure in every.items() if not math.isnan(figure.value)}
     listed = {name: metric for name, metric in _TABLE.metrics.items() if name in figures}
-    # a corrected rate that is not measurable is in no table
     shown = {name for name, figure in figures.items() if name != judged.COUNTS or is_measurable(figure, "share")}
     denominators = {name: _TABLE.metrics.get(name, OF_A_DETECTOR[0]).denominator for name in figures}
     by_name = {name: figure.as_json(denominators[name], name in shown) for name, figure in figures.items()}
-    by_name |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(values)}
     table: dict[str, Any] = {"alias": LOGGED}
-    for name in filter(shown.__contains__, listed):
-        value, *_, error = figures[name][:4]
-        table[f"{name},{judged.FILTER_NAME}"] = value
-        table[f"{name}_stderr,{judged.FILTER_NAME}"] = "N/A" if math.isnan(error) else error
+    for metric in filter(shown.__contains__, listed):
+        value, *_, error = figures[metric][:4]
+        table[f"{metric},{judged.FILTER_NAME}"] = value
+        table[f"{metric}_stderr,{judged.FILTER_NAME}"] = "N/A" if math.isnan(error) else error
+    metadata = {"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}}
     config = {
         "task": LOGGED,
         "metric_list": [metric.entry(metric.aggregation) for metric in listed.values()],
         "filter_list": [{"name": judged.FILTER_NAME, "filter": [{"function": FILTER}]}],
-        "metadata": {
-            **{"version": _TABLE.version, "provenance": record, "figures": {judged.FILTER_NAME: by_name}},
-            "benchmark": {"name": "logs", **_TABLE.as_json()},
-        },
+        "metadata": {**metadata, "benchmark": {"name": "logs", **_TABLE.as_json()}},
     }
     by_task = {
         **{"results": table, "configs": config, "versions": _TABLE.version, "n-shot": 0},
         "higher_is_better": {name: metric.higher_is_better for name, metric in listed.items()},
         "n-samples": dict.fromkeys(("original", "effective"), total.answers),
     }
-    model = next(iter(models)) if len(models) == 1 else f"{len(models)} models"
+    models = {model or name for model in total.frame["model"]}
+    model = models.pop() if len(models) == 1 else f"{len(models)} models"
     of_run = {"config": {"model": "replay"}, "model_source": "log", "model_name": model}  # nothing was prompted
     return {**{name: {LOGGED: value} for name, value in by_task.items()}, **of_run}
-
-
-def _publish(results: Mapping[str, Any], folder: Path, partial: Path, output: Path | None = None) -> Path:
-    """Move the samples of a partial folder, and the spans to an output, to their place, and the results behind them."""
-    date = datetime.now().isoformat().replace(":", "-")
-    samples, path = folder / f"samples_{LOGGED}_{date}.jsonl", folder / f"results_{date}.json"
-    text = json.dumps(provenance.strict_json(results), indent=2, ensure_ascii=False)
-    (partial / "results").write_text(text, "utf-8")
-    spans = output or partial / "unused"
-    move_whole({partial / "samples": samples, partial / "spans": spans, partial / "results": path})
-    return path

@@ -60,14 +60,23 @@ class FlaggedAnswer(NamedTuple):
     @classmethod
     def of(cls, judged: JudgedAnswer) -> FlaggedAnswer:
         """A judged answer, with its nearest paragraph."""
-        doc, answer = judged.row["doc"], judged.tagged["answer"]
+        doc, answer, row = judged.row["doc"], judged.tagged["answer"], judged.row
         start, end, against = max(judged.sentences, key=lambda sentence: sentence[2])
         paragraphs = [Passage("", "", part.strip()) for part in doc["reference"].split("\n\n") if part.strip()]
         nearest = paragraphs[best_passage(answer[start:end], paragraphs)[0]].text if paragraphs else ""
-        names = judged.row["doc_id"], str(doc.get("query_id", "")), doc["language"], doc["model"], doc["query"]
-        spans, probability = [*map(span_of, judged.tagged["spans"])], judged.probability(judged.row[EVIDENCE])
-        sentence = start, end, judged.probability(against, SENTENCE_CURVES)
-        return cls(*names, answer, nearest, spans, probability, sentence)
+        return cls(
+            *(
+                row["doc_id"],
+                str(doc.get("query_id", "")),
+                doc["language"],
+                doc["model"],
+                doc["query"],
+                answer,
+                nearest,
+            ),
+            *([*map(span_of, judged.tagged["spans"])], judged.probability(row[EVIDENCE])),
+            (start, end, judged.probability(against, SENTENCE_CURVES)),
+        )
 
 
 class Group:
@@ -100,10 +109,17 @@ class Group:
 
 class LogSummary:
     """The answers of a log, as they are added: all, the groups by the fields `by` (``language``, ``model``, or labels), and
-    the most suspicious, each to another question or with other passages."""
+    the most suspicious, each to another question or with other passages. UsageError for a field that none of the first
+    records of the `logs` has."""
 
-    def __init__(self, by: Sequence[str] = (), most: int = TO_LOOK_AT) -> None:
-        self._by, self._most, self._rows = [*by], most, list[tuple[Any, ...]]()
+    def __init__(self, by: Sequence[str] = (), logs: Sequence[Log] = ()) -> None:
+        known = {LANGUAGE, MODEL, *(label for log in logs for label in log.labels)}
+        if logs and (unknown := [name for name in by if name not in known]):
+            raise UsageError(
+                f"--by {on_one_line(', '.join(unknown))}: no such field in the first records; there is "
+                f"{on_one_line(', '.join(sorted(known)))}; --fields label=PATH adds one"
+            )
+        self._by, self._rows = [*by], list[tuple[Any, ...]]()
         self._worst: dict[tuple[str, str], tuple[float, int, JudgedAnswer]] = {}
 
     def add(self, judged: JudgedAnswer) -> None:
@@ -120,7 +136,7 @@ class LogSummary:
         asked = doc["query"], doc["reference"]
         if row[FLAGGED_ANSWERS] and row[EVIDENCE] > worst.get(asked, (0.0,))[0]:
             worst[asked] = row[EVIDENCE], -int(row["doc_id"]), judged
-            if len(worst) > self._most:
+            if len(worst) > TO_LOOK_AT:
                 del worst[min(worst, key=lambda each: worst[each][:2])]
 
     @cached_property
@@ -143,17 +159,6 @@ class LogSummary:
         """The most suspicious first."""
         worst = sorted(self._worst.values(), key=lambda each: each[:2], reverse=True)
         return [FlaggedAnswer.of(judged) for *_, judged in worst]
-
-
-def checked_groups(names: Sequence[str], logs: Sequence[Log]) -> list[str]:
-    """The fields of a grouping; UsageError for one that none of the first records of the logs has."""
-    known = {LANGUAGE, MODEL, *(label for log in logs for label in log.labels)}
-    if unknown := [name for name in names if name not in known]:
-        raise UsageError(
-            f"--by {on_one_line(', '.join(unknown))}: no such field in the first records; there is "
-            f"{on_one_line(', '.join(sorted(known)))}; --fields label=PATH adds one"
-        )
-    return list(names)
 
 
 def summary_text(summary: LogSummary, source: str, detector: str, coloured: bool = False) -> str:

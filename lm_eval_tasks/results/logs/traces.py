@@ -19,12 +19,12 @@ Line = tuple[int, dict[str, Any]]
 def joined(lines: Iterable[Line]) -> Iterator[Line]:
     """The records with an answer, each with the passages of its trace; records without a trace as they are."""
     traces = OrderedDict[str, list[Line]]()
-    for number, values in lines:
-        if "trace" not in values:
-            yield number, values
+    for line in lines:
+        if "trace" not in line[1]:
+            yield line
             continue
-        name = str(values["trace"])
-        traces.setdefault(name, []).append((number, values))
+        name = str(line[1]["trace"])
+        traces.setdefault(name, []).append(line)
         traces.move_to_end(name)
         if len(traces) > _TRACES:
             yield from _of_trace(traces.popitem(last=False)[1])
@@ -66,16 +66,13 @@ def _of_trace(lines: list[Line]) -> list[Line]:
         span.setdefault("question", given[-1].get("question", ""))
     seen: dict[str, list[dict[str, Any]]] = {}
     for span in (values for _, values in lines if "answer" in values and "left_out" not in values):
-        same, asked = (
-            seen.setdefault(json.dumps([span["answer"], span.get("passages")]), []),
-            str(span.get("question", "")),
-        )
+        same = seen.setdefault(json.dumps([span["answer"], span.get("passages")]), [])
         for earlier in same:  # two questions may be one, if one is within the other, as in a prompt
-            other = str(earlier.get("question", ""))
+            asked, other = (str(each.get("question", "")) for each in (span, earlier))
             if asked in other or other in asked or _name(earlier) in above[id(span)]:
                 span["left_out"] = "the same answer of a trace again"
         same.append(span)
-    return [(number, values) for number, values in lines if not _lends(values)]
+    return [line for line in lines if not _lends(line[1])]
 
 
 def _lends(span: Mapping[str, Any]) -> bool:
