@@ -217,6 +217,7 @@ def test_needs_a_fast_tokenizer(tmp_path: Path) -> None:
         (["LABEL_0", "LABEL_1"], None, [None, HALLUCINATION]),
         (["Hallucination", "Supported"], None, [HALLUCINATION, None]),
         (["O", "B-hallucination", "I-hallucination"], None, [None, HALLUCINATION, HALLUCINATION]),
+        (["fine", "not_supported"], None, [None, HALLUCINATION]),
         (["none", *CATEGORIES], None, [None, *CATEGORIES]),
         (["O", "B-Entity", "I-Entity", "B-subjective"], None, [None, "entity", "entity", "subjective"]),
         (["good", "bad"], {"good": "O", "1": "hallucination"}, [None, HALLUCINATION]),
