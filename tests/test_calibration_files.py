@@ -35,7 +35,7 @@ from lm_eval_tasks.detection import calibrated
 from lm_eval_tasks.mfava import dataset
 from tests.benchmarks import cells
 from tests.changed_runs import written_samples
-from tests.conftest import results_of
+from tests.conftest import evaluate, figures_of, results_of
 from tests.logged_runs import copied, files_of, generate, only_predicted
 from tests.miniature import MINIATURE
 from tests.shared_once import SharedOnce
@@ -354,25 +354,21 @@ def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
     calibration: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Errors in other languages, and own real answers where there are some."""
-    from tests.conftest import evaluate, figures_of
-
     metadata = {"mirror": MINIATURE, "calibration": calibration, "detector_args": "threshold=0.01"}
     with caplog.at_level(logging.INFO):
         got = evaluate(["mfava_de", "mfava_fi"], "grounded-baseline", "strategy=lexical", metadata=metadata)
-    said = sorted(record.getMessage() for record in caplog.records if "calibrated on" in record.getMessage())
-    assert len(said) == 2
-    own = "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
-    assert own in said[1]
-    assert got["configs"]["mfava_fi"]["metadata"]["provenance"]["calibration"]["annotations"] == "real"
-    assert "how many of the words are hallucinated is not measurable, 95 % bounds 0.0 to 100.0;" in said[0]
-    assert said[0].endswith(
+    pooled, own = sorted(message for message in caplog.messages if "calibrated on" in message)
+    said = "calibrated on answers that models wrote on their own and people marked (real, mushroom_fi; texts: 25"
+    assert said in own
+    assert "how many of the words are hallucinated is not measurable, 95 % bounds 0.0 to 100.0;" in pooled
+    assert pooled.endswith(
         "calibrated on real answers in other languages, as none are annotated in this one (pooled, real answers in es, fi, "
         "it; texts: 75 of 2 models). People's marks of fifty of these answers would measure it: `lm-eval-grounded mark "
         "RESULTS --tasks mfava_de -o marking`"
     )
-    used = got["configs"]["mfava_de"]["metadata"]["provenance"]["calibration"]
-    assert (used["annotations"], used["answers"], used["models"]) == ("pooled", 75, ["a", "b"])
-
+    used = {task: got["configs"][task]["metadata"]["provenance"]["calibration"] for task in ("mfava_de", "mfava_fi")}
+    assert used["mfava_fi"]["annotations"] == "real"
+    assert [used["mfava_de"][name] for name in ("annotations", "answers", "models")] == ["pooled", 75, ["a", "b"]]
     rate = figures_of(got, "mfava_de")["rogan_gladen_rate"]
     assert rate["value"] is None
     assert rate["low"] <= rate["not_measurable"] <= rate["high"]

@@ -111,7 +111,7 @@ def test_a_broken_file_is_named(mirror: Path, file: str, content: str, message: 
 # --------------------------------------------------------------------------------------------------------- small files
 
 
-CORPUS = [
+PASSAGES = [
     ("p1", "Moon", "pulls the water"),
     ("p2", "Sun", " shines "),
     ("p3", "Sea", "is salt"),
@@ -137,7 +137,7 @@ def mirror(tmp_path: Path) -> Path:
         "PrimeQA/clapnq/clapnq_{}_unanswerable.jsonl": [annotation(*row, []) for row in WITHOUT_ANSWER],
         "PrimeQA/clapnq_passages/passages.tsv": [
             "id\ttext\ttitle",
-            *(f"{id}\t{text}\t{title}" for id, title, text in CORPUS),
+            *(f"{id}\t{text}\t{title}" for id, title, text in PASSAGES),
         ],
         "github/primeqa/clapnq/retrieval/{0}/question_{0}_answerable.tsv": [
             "id\tquestion\tdoc-id-list\tanswers",

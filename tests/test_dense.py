@@ -351,11 +351,12 @@ def test_a_folder_that_does_not_exist_is_named_in_full(tmp_path: Path, monkeypat
         )
 
 
+@pytest.mark.parametrize("absent", [["sentence_transformers"], ["sentence_transformers", "torch", "transformers"]])
 def test_the_command_says_so_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], absent: list[str]
 ) -> None:
     """The base install has none of them."""
-    for name in ("sentence_transformers", "torch", "transformers"):
+    for name in absent:
         monkeypatch.setitem(sys.modules, name, None)
     model = write_encoder_files(tmp_path / "m")
     assert main(["retrieve", "--retriever", "dense", "--encoder", str(model), "--mirror", MINIATURE]) == 2

@@ -107,33 +107,31 @@ DOC = {
 }
 
 
-def test_values_of_an_answer() -> None:
-    assert process_results(DOC, ["a b x"]) == {
-        "rougeL": pytest.approx(0.8),
-        "unanswerable_accuracy": None,
-        "recall": 1.0,
-        "rougeLp": pytest.approx(2 / 3),
-        "k_precision": pytest.approx(2 / 3),
-        "length": 5.0,
-        "answerable_abstention_rate": 0.0,
-        "balanced_error": {"answerable": 1, "wrong": 0},
-    }
-    abstains = process_results(DOC, ["I do not know."])
-    assert (abstains["k_precision"], abstains["answerable_abstention_rate"]) == (None, 1.0)
-    unanswerable = {**DOC, "answerable": False, "answers": []}
-    assert process_results(unanswerable, ["a b x"]) == {
-        **dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate")),
-        "unanswerable_accuracy": 0.0,
-        "k_precision": pytest.approx(2 / 3),
-        "balanced_error": {"answerable": 0, "wrong": 1},
-    }
-    for answer, accuracy in (("I do not know.", 1.0), ("", 0.0), (None, 0.0)):
-        assert process_results(unanswerable, [answer])["unanswerable_accuracy"] == accuracy
-    assert list(process_results(DOC, ["a"]))[:2] == ["rougeL", "unanswerable_accuracy"]  # a document's own score first
-    assert process_results(DOC, [None])["length"] == 0.0
-    assert process_results({**DOC, "answers": []}, ["a"])["rougeL"] is None
-    german = process_results(DOC, ["Das weiß ich leider nicht."])  # the task's answers are English
-    assert german["answerable_abstention_rate"] == 0.0
+UNANSWERABLE = {"answerable": False, "answers": []}
+
+
+@pytest.mark.parametrize(
+    ("doc", "answer", "values"),
+    [
+        ({}, "a b x", {"rougeL": 0.8, "recall": 1.0, "rougeLp": 2 / 3, "k_precision": 2 / 3, "length": 5.0}),
+        ({}, "a b x", {"unanswerable_accuracy": None, "answerable_abstention_rate": 0.0}),
+        ({}, "I do not know.", {"k_precision": None, "answerable_abstention_rate": 1.0}),
+        ({}, "Das weiß ich leider nicht.", {"answerable_abstention_rate": 0.0}),  # the task's answers are English
+        ({}, None, {"length": 0.0}),
+        ({"answers": []}, "a", {"rougeL": None}),
+        (UNANSWERABLE, "a b x", dict.fromkeys(("rougeL", "recall", "rougeLp", "length", "answerable_abstention_rate"))),
+        (UNANSWERABLE, "a b x", {"unanswerable_accuracy": 0.0, "k_precision": 2 / 3}),
+        (UNANSWERABLE, "I do not know.", {"unanswerable_accuracy": 1.0}),
+        (UNANSWERABLE, None, {"unanswerable_accuracy": 0.0}),
+    ],
+)
+def test_values_of_an_answer(doc: dict[str, Any], answer: str | None, values: dict[str, float | None]) -> None:
+    found = process_results({**DOC, **doc}, [answer])
+    assert {name: found[name] for name in values} == pytest.approx(values)
+    assert list(found)[:2] == ["rougeL", "unanswerable_accuracy"]  # a document's own score first
+    if answer == "a b x":
+        answerable = not doc
+        assert found["balanced_error"] == {"answerable": answerable, "wrong": not answerable}
 
 
 def test_values_of_retrieval() -> None:

@@ -79,17 +79,13 @@ def test_figures_of_ratings(runs: Path, tmp_path: Path) -> None:
 
     found = judge(RATINGS, say, metadata, tmp_path)
     faithful = (9 * 4 + 8 * 3) / 17
-    assert found["faithfulness"] == pytest.approx(faithful)
+    expected = {"faithfulness": faithful, "appropriateness": 2, "f_plus_a": 2 * faithful * 2 / (faithful + 2)}
+    expected["unread_rate"] = 1 / 36
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
     figures = figures_of(found["whole"], RATINGS)
-    assert found["appropriateness"] == figures["appropriateness"]["value"] == 2
-    assert found["f_plus_a"] == pytest.approx(2 * faithful * 2 / (faithful + 2))
-    assert found["unread_rate"] == pytest.approx(1 / 36)
+    assert all(found[f"{name}_stderr"] == figures[name]["standard_error"] for name in expected if name[0] != "a")
     unread = figures["unread_rate"]
     assert (unread["low"], unread["high"]) == pytest.approx((0.0005, 0.1555), abs=5e-5)  # one half of 18 questions
-    assert unread["n"] == 36
-    for name in ("faithfulness", "f_plus_a", "unread_rate", "abstention_rate"):
-        assert figures[name]["low"] <= found[name] <= figures[name]["high"]
-        assert found[f"{name}_stderr"] == figures[name]["standard_error"]
     assert 3.2 < figures["faithfulness"]["low"] < faithful < figures["faithfulness"]["high"] < 3.9
     assert found["whole"]["n-samples"][RATINGS] == {"original": 36, "effective": 36}
 
@@ -234,10 +230,6 @@ def test_reasoning_and_debris_of_the_judged_answers_are_not_shown(tmp_path: Path
         assert doc["quoted"][place] == f"> {expected[doc['id']]}".rstrip()
 
 
-def prefers(doc: Row, system: str) -> str:
-    return f"Preference: {'A' if doc['first'] == system else 'B'}"
-
-
 def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:
     """18 questions in both orders: 12 for x, 4 for y, one tie, one always for what stands first."""
     metadata = {"samples": files(runs, "full_passage", "lexical"), "judge_names": ["x", "y"]}
@@ -245,29 +237,16 @@ def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:
 
     def say(doc: Row) -> str:
         number = place[doc["id"]]
-        if number < 16:
-            return prefers(doc, "x" if number < 12 else "y")
-        return "Preference: tie" if number == 16 else "Preference: A"
+        preferred = "A" if doc["first"] == ("x" if number < 12 else "y") else "B"
+        return f"Preference: {preferred if number < 16 else 'tie' if number == 16 else 'A'}"
 
     found = judge(PAIRS, say, metadata, tmp_path)
-    expected = {
-        "win_rate_x": (12 + 0.5) / 18,
-        "win_rate_y": (4 + 0.5) / 18,
-        "tie_rate": 2 / 36,
-        "flip_rate": 1 / 18,
-        "first_position_rate": (16 + 2) / 34,
-        "unread_rate": 0.0,
-    }
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    figures = figures_of(found["whole"], PAIRS)
-    for name in expected:
-        assert figures[name]["low"] <= found[name] <= figures[name]["high"]
-        assert figures[name]["denominator"]
+    rates = {"win_rate_x": (12 + 0.5) / 18, "win_rate_y": (4 + 0.5) / 18, "tie_rate": 2 / 36}
+    rates |= {"flip_rate": 1 / 18, "first_position_rate": (16 + 2) / 34, "unread_rate": 0.0}
+    assert {name: found[name] for name in rates} == pytest.approx(rates)
+    assert all(figures_of(found["whole"], PAIRS)[name]["denominator"] for name in rates)
     higher = found["whole"]["higher_is_better"][PAIRS]
-    assert {name: higher[name] for name in expected} == {
-        **{"win_rate_x": True, "win_rate_y": True, "tie_rate": None, "first_position_rate": None},
-        **{"flip_rate": False, "unread_rate": False},
-    }
+    assert [higher[name] for name in rates] == [True, True, None, False, None, False]
     assert found["whole"]["n-samples"][PAIRS] == {"original": 36, "effective": 36}
 
 

@@ -90,10 +90,6 @@ def test_bounds_and_differences_follow_from_what_a_document_adds_and_the_figure_
     assert (kind([*first, None]), figure.n) == (pytest.approx(stats.gmean(first)), 200)
     assert figure.standard_error == pytest.approx(figure.value * stats.sem(np.log(first)), rel=0.05)
     assert figure.low < figure.value < figure.high
-    linear = kind.linear(kind.rows(first)).values
-    assert linear.mean() == pytest.approx(figure.value)
-    assert stats.sem(linear) == pytest.approx(figure.standard_error, rel=0.05)
-
     difference = kind.difference(kind.rows([*first, 3.0]), kind.rows([*second, None]))
     assert difference.difference == pytest.approx(stats.gmean(first) - stats.gmean(second), rel=1e-3)
     assert (difference.n, difference.method) == (200, "paired cluster bootstrap-t")
@@ -233,27 +229,17 @@ def runs(kinds: Any, tmp_path: Path) -> Iterator[list[Run]]:
     folder, mirror = tmp_path / "capitals", tmp_path / "mirror" / "atlas" / "capitals" / "no"
     shutil.copytree(Path(__file__).parent / "data" / "capitals", folder)
     table = folder / "benchmark.py"
-    named = table.read_text("utf-8").replace(
-        "DEFINED_MEAN,\n            False", '"somebodys_kinds.geometric_mean",\n            False'
-    )
-    table.write_text(named.replace('unit="words",', 'unit="words", headline=True,'), "utf-8")
+    named = '"somebodys_kinds.geometric_mean",\n            False'
+    text = table.read_text("utf-8").replace("DEFINED_MEAN,\n            False", named)
+    table.write_text(text.replace('unit="words",', 'unit="words", headline=True,'), "utf-8")
     generated.main([str(folder)])
     mirror.mkdir(parents=True)
-    rows = [
-        {"id": str(n), "question": f"Capital {n}?", "reference": f"It is Oslo{' indeed' * (n % 5)}.", "capital": "Oslo"}
-        for n in range(40)
-    ]
+    answers = [f"It is Oslo{' indeed' * (n % 5)}." for n in range(40)]
+    rows = [{"id": str(n), "question": f"{n}?", "reference": each, "capital": "Oslo"} for n, each in enumerate(answers)]
     (mirror / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    options = {"metadata": {"mirror": str(tmp_path / "mirror")}, "include_path": [str(folder)]}
     for name in ("brief", "wordy"):
-        metadata = {"mirror": str(tmp_path / "mirror")}
-        in_this_process(
-            ["capitals_no"],
-            "grounded-baseline",
-            "strategy=full_passage",
-            tmp_path / name,
-            metadata=metadata,
-            include_path=[str(folder)],
-        )
+        in_this_process(["capitals_no"], "grounded-baseline", "strategy=full_passage", tmp_path / name, **options)
         change_results(files_of(tmp_path / name), lambda content, name=name: content.update(model_name=name))
     (path,) = (tmp_path / "wordy").rglob("samples_*.jsonl")
     changed = [{**row, "words": row["words"] * 1.5 + row["doc_id"] % 3} for row in lines(path)]

@@ -164,7 +164,7 @@ def test_spellings_and_inflections_are_made_comparable() -> None:
 
 
 def test_long_answers_and_references_are_read(detector: LexicalDetector) -> None:
-    answer = " ".join(f"wort{number % 997}." for number in range(20_000))
+    answer = "(" + " ".join(f"wort{number % 997}." for number in range(20_000))
     assert detector.detect([answer], [answer], ["de"]) == [[]]  # quoted
     (probabilities,) = detector.probabilities(["Der Dom."], [answer], ["de"])
     assert len(probabilities) == 20_000
