@@ -33,11 +33,7 @@ ANNOTATIONS = ("gold", "silver")
 
 
 def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the annotated answers of a language.
-
-    Args:
-        language: ISO 639 code, a key of :data:`LANGUAGES`.
-        annotations: ``"gold"`` or ``"silver"``.
+    """Load the answers of a language, a key of :data:`LANGUAGES`, with annotations of a kind of :data:`ANNOTATIONS`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one
@@ -176,8 +172,7 @@ def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list
 # several rows of one text that several people marked: ``passages.tsv`` (tests/development/mfava_passages.py makes it)
 # maps the text of a row to its place in the silver files.
 
-SILVER_ROWS = 309
-"""Rows of a public silver file. A file of another length has texts of its own."""
+SILVER_ROWS = 309  # rows of a public silver file. A file of another length has texts of its own.
 
 
 def passages_of(references: Sequence[str], parallel: bool) -> list[str]:

@@ -37,15 +37,11 @@ REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtragun-human/generation_tasks/reference.jsonl"
 KINDS = ("answerable", "unanswerable", "underspecified", "partial")
 ROLES = {"user": "user", "agent": "assistant"}
-MOST_PASSAGES = 10
-"""The paper sends "up to the first 10 relevant passages" (section 3.3); seven turns have more."""
+MOST_PASSAGES = 10  # the paper sends "up to the first 10 relevant passages" (section 3.3); seven turns have more
 
 
 def load(domain: str, mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the conversations of a domain.
-
-    Args:
-        domain: a key of :data:`DOMAINS`.
+    """Load the conversations of a domain, a key of :data:`DOMAINS`.
 
     Returns:
         ``{"evaluation": documents}``; the kinds of turns alternate, so that ``--limit`` sees all. Columns: ``id``,
