@@ -125,8 +125,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         details.append(f"95 % bounds {interval}")
     marks = mapping(family.any_task.provenance.get("marks")) if metric.name == MARKED and len(figures) == 1 else {}
     if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
-        worth_of = "draws, which with the detector's reading are as good as"
-        details.append(f"{marks['draws']} {worth_of} {worth:.0f} without it")
+        as_good_as = "draws, which with the detector's reading are as good as"
+        details.append(f"{marks['draws']} {as_good_as} {worth:.0f} without it")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.any_task.table is None:
         details.append(f"over the {len(figures)} tasks of the group")
