@@ -270,7 +270,8 @@ def render_with_paper(
 
 
 def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], described: bool) -> Section:
-    from lm_eval_tasks.results.formats import Section, in_fractions, number, with_range
+    from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable
+    from lm_eval_tasks.results.formats import Section, number, with_range
 
     first = entries[0]
     where = first.source.where.partition(";")[0]
@@ -279,7 +280,8 @@ def _section(entries: Sequence[PublishedComparison], letters: dict[str, str], de
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         for run, figure in entry.figures.items():
-            value = in_fractions(figure, entry.measured.unit)
+            value = number(figure.value) if is_measurable(figure, entry.measured.unit) else NOT_MEASURABLE
+            value = with_range(value, figure.low, figure.high)
             rows.append((entry.metric, f"{letters[run]} (this run)", value, *[""] * len(runs)))
         for row, against in entry.rows:
             cells = {}

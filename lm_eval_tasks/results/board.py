@@ -215,9 +215,8 @@ class Column:
     def competing(self) -> list[int]:
         """The runs that can have a rank."""
         whole = {*chain(*self.whole)}
-        return [
-            run for run, cell in self.cells.items() if cell.competes and run in whole and not math.isnan(cell.value)
-        ]
+        able = [run for run, cell in self.cells.items() if cell.competes and not math.isnan(cell.value)]
+        return [run for run in able if run in whole]
 
     @property
     def ranks(self) -> dict[int, int]:
@@ -259,9 +258,8 @@ def place_of(cell: Cell | None, higher_is_better: bool | None) -> tuple[bool, fl
 def mean_figure(figures: Sequence[Figure], metric: Metric, measured: Sequence[tuple[Measured, int]]) -> Figure:
     """The mean of a run's figures over tasks. `measured` has each task, with the run's number in it. If tasks have clusters
     in common, as languages have passages, the standard error is over these."""
-    rows = [
-        task.kind.linear(task.rows[run]) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters
-    ]
+    together = [(task, run) for task, run in measured if len(figures) > 1 and task.kind.shares_clusters]
+    rows = [task.kind.linear(task.rows[run]) for task, run in together]
     named = len(rows) == len(figures) and all(all(each.clusters) for each in rows)
     kind = measured[0][0].kind if measured else kind_of(metric) or defined_mean
     return kind.mean_over(figures, error_across(rows) if rows and named else math.nan)
@@ -373,11 +371,8 @@ def cost_of(column: Column) -> float:
 def _two_rates(tasks: Sequence[Measured], run: int) -> tuple[float, float]:
     """How often a run makes up an answer, and how often it misses one, over tasks that each count the same; ``nan`` where
     they have no balanced error, or the run lacks one of them."""
-    rates = [
-        task.kind.two_rates(task.rows[run])
-        for task in tasks
-        if isinstance(task.kind, BalancedError) and run in task.rows
-    ]
+    kinds = [(task.kind, task.rows[run]) for task in tasks if run in task.rows]
+    rates = [kind.two_rates(rows) for kind, rows in kinds if isinstance(kind, BalancedError)]
     made_up, missed = np.mean(rates, axis=0).tolist() if rates and len(rates) == len(tasks) else (math.nan, math.nan)
     return made_up, missed
 

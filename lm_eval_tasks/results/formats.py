@@ -42,12 +42,6 @@ def with_range(value: str, low: float, high: float, sign: bool = False) -> str:
     return value if math.isnan(low) else f"{value} [{number(low, sign)}, {number(high, sign)}]"
 
 
-def in_fractions(figure: Figure, unit: Unit) -> str:
-    """A figure of a terminal with its bounds in brackets, which stand alone if it is not measurable."""
-    value = number(figure.value) if is_measurable(figure, unit) else NOT_MEASURABLE
-    return with_range(value, figure.low, figure.high)
-
-
 def p_value(p: float) -> str:
     """Three decimals, ``<0.001`` below."""
     return "-" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"

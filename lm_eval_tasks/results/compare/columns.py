@@ -37,10 +37,6 @@ class MeasuredTask(NamedTuple):
     refusals: Sequence[Refusal]  # if there are some, nothing is measured
     doubts: Mapping[int, Sequence[tuple[str, str, str]]] = {}  # run to the findings about its answers
 
-    def is_alike(self, run: int) -> bool:
-        """Whether a run competes with no other, as it answers all questions alike."""
-        return any(kind == "alike" for kind, *_ in self.doubts.get(run, ()))
-
 
 def measure_task(
     task: JoinedTask, requested: Sequence[str] | None, every_metric: bool, filter_name: str | None
@@ -185,7 +181,7 @@ def _column(
             figures = [run.tasks[task].figure(metric.name, filter_name) for task in members if task in run.tasks]
             figure = _figure(figures, values, number, metric)
             doubts = in_short([task.doubts.get(number, ()) for task, _ in of_run])
-            alike = all(task.is_alike(number) for task, _ in of_run)
+            alike = all(any(kind == "alike" for kind, *_ in task.doubts.get(number, ())) for task, _ in of_run)
             cells[number] = Cell.of(figure, metric, alike)._replace(value=value, doubts=doubts)
     family, language = ("", "") if group else (task_run.family, task_run.language)
     where = task_run.benchmark, family, language, task_run.is_headline(metric.name)

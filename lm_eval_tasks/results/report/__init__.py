@@ -178,7 +178,7 @@ class Report:
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
         one is named, differences of several models, and the commands. Everything from the runs is escaped."""
-        from lm_eval_tasks.results.report.by_field import sections_by
+        from lm_eval_tasks.results.report.headlines import sections_by
         from lm_eval_tasks.results.reproduce import command_files
 
         parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
@@ -201,11 +201,11 @@ class Report:
             documents: how many documents to show of each task; ``None`` for all.
             at_most: limit of the page's bytes, or ``None``. Larger pages show fewer documents of each task, at least one.
             paper: whether to add a comparison with published figures.
-            by: a column of documents, to add their figures by it (:mod:`lm_eval_tasks.results.report.by_field`); or tables.
+            by: a column of documents, to add their figures by it, as ``headlines.sections_by`` has them; or tables.
             more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
         """
-        from lm_eval_tasks.results.report.by_field import sections_by
         from lm_eval_tasks.results.report.documents import read_documents
+        from lm_eval_tasks.results.report.headlines import sections_by
         from lm_eval_tasks.results.report.page import render
 
         page = self._page(paper) | more

@@ -141,21 +141,21 @@ def look_of(series: int) -> tuple[int, int]:
     return series % len(COLOURS), (series + series // len(COLOURS)) % len(MARKERS)
 
 
-def marker_style(series: int, size: float = 5) -> dict[str, Any]:
+def marker_style(series: int) -> dict[str, Any]:
     """The marker of a series, for a line of matplotlib."""
     colour, marker = look_of(series)
-    return {"marker": [*MARKERS][marker], "color": COLOURS[colour], "markersize": size, "markeredgewidth": 0.5}
+    return {"marker": [*MARKERS][marker], "color": COLOURS[colour], "markersize": 5, "markeredgewidth": 0.5}
 
 
-def legend(figure: Any, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Put a legend of names and styles of markers above the panels, which keep their height; none for a single entry."""
+def legend(figure: Any, series: Mapping[str, int]) -> None:
+    """Put a legend of names and looks of series above the panels, which keep their height; none for a single entry."""
     from matplotlib.lines import Line2D
 
-    if len(entries) < 2:
+    if len(series) < 2:
         return
-    handles = [Line2D([], [], label=name, linestyle="none", **style) for name, style in entries]
-    columns = max(1, int(figure.get_figwidth() / (0.6 + 0.065 * max(len(name) for name, _ in entries))))
-    figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(entries) // columns))
+    handles = [Line2D([], [], label=name, linestyle="none", **marker_style(look)) for name, look in series.items()]
+    columns = max(1, int(figure.get_figwidth() / (0.6 + 0.065 * max(map(len, series)))))
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(series) // columns))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
@@ -214,8 +214,9 @@ class Plot:
 
     def draw(self) -> Any:
         """The picture, a ``matplotlib.figure.Figure``."""
-        legend_of = {wrapped(name, 60, 1): look for name, look in self.series.items()}
-        return draw_plane(self.plane, legend_of) if self.plane else draw_lines(self.panels, legend_of)
+        picture = draw_plane(self.plane) if self.plane else draw_lines(self.panels)
+        legend(picture, {wrapped(name, 60, 1): look for name, look in self.series.items()})
+        return picture
 
     def svg(self) -> str:
         """The picture as an ``<svg>`` element.
@@ -266,8 +267,8 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
 _HEIGHT = 0.125  # inches of a figure
 
 
-def draw_plane(plane: Plane, series: Mapping[str, int]) -> Any:
-    """Draw points with their bounds as a figure. Its legend names the series."""
+def draw_plane(plane: Plane) -> Any:
+    """Draw points with their bounds as a figure."""
     picture, (axes,) = subplots([""], 4.4, 4.2)
     for look, x, y, is_part in plane.points:
         style = {**marker_style(look), "linestyle": "none"}
@@ -279,12 +280,11 @@ def draw_plane(plane: Plane, series: Mapping[str, int]) -> Any:
     axes.set(xlim=(-0.04 * right, right), ylim=(-0.04 * top, top), xlabel=plane.x, ylabel=plane.y)
     for axis in (axes.xaxis, axes.yaxis) if plane.is_percent else ():
         axis.set_major_formatter(PERCENT)
-    legend(picture, [(name, marker_style(look)) for name, look in series.items()])
     return picture
 
 
-def draw_lines(panels: Sequence[Panel], series: Mapping[str, int]) -> Any:
-    """Draw panels as a figure. Its legend names the series."""
+def draw_lines(panels: Sequence[Panel]) -> Any:
+    """Draw panels as a figure."""
     lines = [line._replace(label=wrapped(line.label, 30)) for line in panels[0].lines]
     labels = [text for line in lines for text in line.label.split("\n")]
     height = max(_HEIGHT * max(len(line.figures) for line in lines) + 0.1, 0.14 * len(labels) / len(lines) + 0.1, 0.24)
@@ -295,7 +295,6 @@ def draw_lines(panels: Sequence[Panel], series: Mapping[str, int]) -> Any:
     figure.get_layout_engine().set(w_pad=0.1)
     for axes, panel in zip(grid, panels, strict=True):
         _draw_panel(axes, panel, [line.label for line in lines])
-    legend(figure, [(name, marker_style(look)) for name, look in series.items()])
     return figure
 
 

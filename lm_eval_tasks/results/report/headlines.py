@@ -8,18 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
+from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.scores.detection import WordCounts
 from custom_metrics.statistics.figures import FEW, Figure, is_measurable
+from custom_metrics.usage.plain_errors import UsageError
+from custom_metrics.usage.printable import on_one_line
 from detector_plugin.detector import RAG
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition.schema import Metric, preferred_first
 from lm_eval_tasks.detection.calibrated import KINDS_OF_CALIBRATION
 from lm_eval_tasks.detection.marked import METRIC as MARKED
+from lm_eval_tasks.results import formats
 from lm_eval_tasks.results.board import Cell, Column, Doubt, Family, families
 from lm_eval_tasks.results.doubts import READINGS, Findings, doubts_about_answers, signs_of
-from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, range_of
+from lm_eval_tasks.results.formats import Section, as_text, bounds, not_measurable, range_of, with_bounds
+from lm_eval_tasks.results.joining import JoinedTask
+from lm_eval_tasks.results.measuring import measure
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
-from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs import Answers, Run, TaskRun
 
 _NAMED = 5  # languages of a mean
 _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
@@ -125,8 +131,8 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         details.append(f"95 % bounds {interval}")
     marks = mapping(family.any_task.provenance.get("marks")) if metric.name == MARKED and len(figures) == 1 else {}
     if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
-        worth_of = "draws, which with the detector's reading are as good as"
-        details.append(f"{marks['draws']} {worth_of} {worth:.0f} without it")
+        as_good_as = "draws, which with the detector's reading are as good as"
+        details.append(f"{marks['draws']} {as_good_as} {worth:.0f} without it")
     undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.any_task.table is None:
         details.append(f"over the {len(figures)} tasks of the group")
@@ -240,3 +246,58 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
         counts = WordCounts(tp, fp, wrong - tp, _WORDS - wrong - fp)  # which have these rates
         for reason in doubts_of_correction(detected, counts):
             yield "unlike", "the correction is far from where it was measured", reason
+
+
+# --------------------------------------------------------------------------------------------- by a column of documents
+
+
+MOST = 60
+"""Values of a column of documents: one of more, such as an id, groups nothing."""
+
+
+def sections_by(field: str, runs: Mapping[str, Run], read_answers: ReadAnswers) -> list[Section]:
+    """A table of each task whose documents have the column: a row for each of its values and each run (by label), with the
+    headlines and their bounds.
+
+    Raises:
+        UsageError: no document has it, or each its own value; the message has the columns that documents have.
+    """
+    tables, columns = [], dict[str, None]()
+    for name in dict.fromkeys(name for run in runs.values() for name in run.tasks):
+        rows = []
+        measured: list[Metric] = []
+        for label, run in runs.items():
+            if (task := run.tasks.get(name)) is None or task.samples is None or not len(answers := read_answers(task)):
+                continue
+            columns |= dict.fromkeys(answers[0].doc)
+            measured = measured or [metric for metric in task.metrics if task.is_headline(metric.name)]
+            for value, documents in _grouped(answers, field):
+                part = answers.only(documents)
+                rows.append((value, label, str(len(part)), *_cells(label, task, part, measured)))
+        if rows:
+            header = (field, "run", "answers", *(f"{m.in_prose}{formats.ARROWS[m.higher_is_better]}" for m in measured))
+            tables.append(Section(header, tuple(sorted(rows, key=lambda row: row[0])), (f"{name}, by {field}",)))
+    if not tables:
+        known = ", ".join(map(on_one_line, columns)) or "none, as no answers were logged (--log_samples)"
+        raise UsageError(
+            f"--by {field}: no task's documents have such a column with 2 to {MOST} values; they have {known}"
+        )
+    return tables
+
+
+def _grouped(answers: Answers, field: str) -> Iterator[tuple[str, list[int]]]:
+    """The values of a column with the numbers of their documents; none where documents lack it, or it groups nothing."""
+    groups: dict[str, list[int]] = {}
+    for number, answer in enumerate(answers if field in answers[0].doc else ()):
+        groups.setdefault(on_one_line(str(answer.doc.get(field, ""))), []).append(number)
+    if 1 < len(groups) <= MOST:
+        yield from groups.items()
+
+
+def _cells(label: str, task: TaskRun, answers: Answers, metrics: list[Metric]) -> Iterator[str]:
+    joined = JoinedTask.join(task.task, {0: (label, task, answers)})
+    for metric in metrics:
+        try:
+            yield with_bounds(measure(joined, metric, task.headline_filter).figure(0), metric.unit)
+        except (NotMeasured, KeyError):  # a metric that this run does not have
+            yield formats.UNDEFINED_TEXT
