@@ -112,9 +112,6 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         check_place(arguments.junit)
         arguments.junit.unlink(missing_ok=True)  # an earlier verdict must not outlive an error
 
-    def tell(description: str) -> None:
-        say(f"lm-eval-grounded: {description}", error=True)
-
     with ExitStack() as stack:
         paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
         shown = ["standard input" if name == "-" else name for name in names]
@@ -123,7 +120,9 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
         page = named if named.suffix == ".html" else None
         output = named.with_suffix(".jsonl") if page else named
-        written = detect_log(logs, output, *options, tell=tell, summary=summary)
+        written = detect_log(
+            logs, output, *options, tell=lambda said: say(f"lm-eval-grounded: {said}", error=True), summary=summary
+        )
     text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured())
     sys.stdout.write(f"{text}\n")  # with colours
     (made,) = read_runs([written])

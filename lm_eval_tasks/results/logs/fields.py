@@ -53,12 +53,12 @@ _INTERPRETER = TreeInterpreter()  # one for all, as making it takes as long as m
 
 class Expression(NamedTuple):
     """A JMESPath expression as it was written, and parsed; the marks between which texts stand; and fields without which
-    nothing stands there."""
+    nothing stands there, an empty name if that is not known."""
 
     text: str
     parsed: Any
-    marks: re.Pattern[str] | None = None
-    heads: frozenset[str] = frozenset()
+    marks: re.Pattern[str] | None
+    heads: frozenset[str]
 
     def value(self, record: Any) -> Any:
         """What it gives of a record; ``None`` for nothing, also where JMESPath knows no value."""
@@ -95,7 +95,7 @@ def expression(text: str) -> Expression:
         ) from None
     ends = re.escape(marked["end"]) or r"\Z" if marked else ""
     marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
-    names = found[1].split(",") if (found := _HEADS.fullmatch(place)) else ()
+    names = found[1].split(",") if (found := _HEADS.fullmatch(place)) else [""]
     return Expression(text, parsed, marks, frozenset(name.strip().partition(".")[0] for name in names))
 
 
@@ -137,11 +137,11 @@ class Fields(NamedTuple):
     def read(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What a record has by role: the texts of answer and question, passages with title and text, labels by name, of the
         rest the value. What it lacks is absent; under ``left_out`` stands why it cannot be used."""
-        values: dict[str, Any] = {}
+        values, names = dict[str, Any](), {*record, ""}
         try:
             for role, every in self.paths.items():
                 # of most expressions, which are those of other tools, a record has no field
-                paths = [path for path in every if not path.heads or not path.heads.isdisjoint(record)]
+                paths = [path for path in every if not path.heads.isdisjoint(names)]
                 found = (each for path in paths if (each := path.read(role, record)) is not None)
                 value = dict(label for labels in found for label in labels) if role == "label" else next(found, None)
                 if value is not None and value != {}:

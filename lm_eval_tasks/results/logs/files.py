@@ -17,7 +17,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -187,7 +186,10 @@ def _documents(text: str) -> Iterator[Record]:
 
 def _of_one(record: Record) -> Iterator[Record]:
     """The records of a file that is one object: columns or rows of a table, a list of records, or the object itself."""
-    rows, names = _rows_of(record.value), _first_names()
+    rows, known = _rows_of(record.value), known_tools()
+    # an object without a field of a record that has an answer may hold records
+    names = {name for paths in known.values() for path in paths.get("answer", ()) for name in path.heads}
+    names -= {path.text for path in known[ANY_TOOL]["records"]}
     with suppress(RecursionError):
         rows = rows or ([] if names & record.value.keys() else _listed(stored(record.value), 0))
     found = [_record(number if len(rows) > 1 else record.number, row) for number, row in enumerate(rows, 1)]
@@ -226,10 +228,3 @@ def _listed(value: Mapping[str, Any], depth: int) -> list[Any]:
     paths = known_tools()[ANY_TOOL]["records"]
     lists = (path.value(value) for path in paths if path.text.count("[]") >= depth)
     return next((found for found in lists if isinstance(found, list) and isinstance(found[0], dict)), [])
-
-
-@lru_cache(maxsize=1)
-def _first_names() -> frozenset[str]:
-    """The fields of a record that has an answer: an object without them may hold records."""
-    heads = (path.heads for paths in known_tools().values() for path in paths.get("answer", ()))
-    return frozenset().union(*heads) - {path.text for path in known_tools()[ANY_TOOL]["records"]}

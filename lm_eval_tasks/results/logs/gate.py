@@ -54,7 +54,7 @@ def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
     """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
     from scipy.special import bdtrc
 
-    text, over = as_text(limit, "share"), figure._replace(value=figure.value - limit, low=figure.low - limit)
+    text = as_text(limit, "share")
     name = f"flagged answers over {text}"
     if not figure.n:
         return Check(name, UNDECIDED, "No answer could be judged.")
@@ -66,7 +66,7 @@ def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
     # as many flagged answers by chance, of independent ones: those of conversations have bounds that are no narrower
     is_sure = bool(bdtrc(round(figure.value * figure.n) - 1, figure.n, limit) <= _LEVEL)
     said = seen, f"over {text}", f"too few answers to say whether more than {text} are"
-    return _check(name, said, over._replace(high=figure.high - limit), margin, "answers", is_sure)
+    return _check(name, said, [bound - limit for bound in figure[:3]], figure.n, margin, "answers", is_sure)
 
 
 def check_baseline(
@@ -77,22 +77,22 @@ def check_baseline(
     if not n or math.isnan(low + high):
         return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
     seen = f"{points(value, 'share')} against the baseline [{range_of_points(low, high, 'share')}], {n} {unit}"
-    return _check(name, (seen, "worse", "too few to say"), Figure(value, low, high, n=n), margin, unit)
+    return _check(name, (seen, "worse", "too few to say"), (value, low, high), n, margin, unit)
 
 
 def _check(
-    name: str, said: tuple[str, str, str], excess: Figure, margin: float, unit: str, is_sure: bool = True
+    name: str, said: Sequence[str], excess: Sequence[float], n: int, margin: float, unit: str, is_sure: bool = True
 ) -> Check:
-    """The verdict on an excess. An undecided one says how many answers decide at the same values, as bounds narrow with the
-    square root of their number."""
-    (value, low, high), (seen, claim, too_few) = excess[:3], said
+    """The verdict on an excess with its bounds. An undecided one says how many answers decide at the same values, as bounds
+    narrow with the square root of their number."""
+    (value, low, high), (seen, claim, too_few) = excess, said
     if low > 0 and is_sure:
         return Check(name, FAILED, f"{seen}: shown to be {claim}.")
     if high < margin:
         return Check(name, PASSED, f"{seen}: not shown to be {claim}.")
     ratios = [((value - low) / value) ** 2] if value > 0 else []
     ratios += [((high - value) / (margin - value)) ** 2] if value < margin else []
-    needed = f"At this rate it takes about {math.ceil(excess.n * min(ratios) + 1):,} {unit}." if ratios else ""
+    needed = f"At this rate it takes about {math.ceil(n * min(ratios) + 1):,} {unit}." if ratios else ""
     needed = needed or f"Without a margin no number of {unit} decides at this rate."
     return Check(name, UNDECIDED, f"{seen}: {too_few}. {needed}")
 

@@ -39,7 +39,6 @@ from lm_eval_tasks.results.logs.summary import LogSummary
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
 _STORE = ".spans_0.jsonl"
-_KEPT = ("guessed", "untagged", "no_passages")  # of the summary, that are counted
 
 _FLAGGED = Metric(
     *(judged.FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
@@ -162,11 +161,11 @@ def _judged(
 def _provenance(summary: LogSummary, answer: judged.JudgedAnswer) -> dict[str, Any]:
     """Where the numbers come from, by all answers and any one of them."""
     total, doc = summary.total, answer.row["doc"]
-    languages = Counter(total.frame["language"])
+    languages, kept = Counter(total.frame["language"]), total.frame[["guessed", "untagged", "no_passages"]].sum()
     return {
         "versions": provenance.versions(),
         "options": {"languages": dict(languages), "language": "" if len(languages) > 1 else next(iter(languages))},
-        "kept": {"answers": total.answers, **{of: int(total.frame[of].sum()) for of in _KEPT}},
+        "kept": {"answers": total.answers, **kept.astype(int).to_dict()},
         "detector": {**answer.tagged["detector"], "options": json.loads(doc["detector_args"])},
         "calibration": calibrated.describe_calibration(doc),
         "not_comparable": [],
