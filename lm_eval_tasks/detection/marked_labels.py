@@ -21,7 +21,7 @@ from lm_eval_tasks.detection.marked import LABELS_RECORD, MarkedRate
 
 LABELS = ("answers", "declines", "neither")
 FIELDS = ("answerable", "label", "times", "weight", *LABELS[:2], "doubtful")
-"""What an answer adds to a rate: whether its question can be answered; the number of our label; how often it was drawn;
+"""What an answer adds to a rate: whether its question can be answered; the number of our label; 1 if it was drawn;
 the inverse of its chance; the shares of annotators who say that it answers, and that it declines; and whether our label is
 doubtful."""
 
@@ -55,16 +55,16 @@ class MarkedLabels(MarkedRate):
             values = rows.values[~np.isnan(asks) if asked is None else asks == asked]
             _, ours, times, weights, answers, declines, doubtful = values.T
             labels = np.column_stack([answers, declines, 1 - answers - declines])
-            share = marked_share(ours.astype(int), doubtful > 0, times, weights, labels, numerator, denominator)
+            share = marked_share(ours.astype(int), doubtful > 0, times > 0, weights, labels, numerator, denominator)
             if share is None:
                 return []
-            shares.append((Draws.of(times[times > 0]), share))
+            shares.append((Draws.of(np.ones(share.figure.n)), share))
         return shares
 
     def figure(self, rows: Rows) -> Figure:
         """The rate; its ``n`` is the number of labelled answers."""
         shares = self.shares(rows)
-        number = sum(len(draws.times) for draws, _ in shares)
+        number = sum(len(draws.weights) for draws, _ in shares)
         return mean_share([share for _, share in shares]).figure._replace(n=number) if shares else UNDEFINED
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:

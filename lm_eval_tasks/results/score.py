@@ -413,7 +413,7 @@ def _add(results: dict[str, Any], task: TaskRun, answers: TaskAnswers, labels: M
     basis = {
         **labels.description,
         "design": "half from each kind of question, doubtful labels with twice the chance",
-        "draws": sum(answer.times for answer in labels.answers.values()),
+        "draws": len(labels.answers),
         "answers": len(labels.answers),
     }
     config["metadata"].setdefault("provenance", {})[LABELS_RECORD] = basis
