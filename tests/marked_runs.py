@@ -100,7 +100,7 @@ def rate_by_hand(task: TaskRun, rows: Sequence[Row]) -> MarkedMean:
     expected = {name: expected_share(each["answer"], each["spans"], language) for name, each in counted.items()}
     weights = np.array([numbers[row["id"]] for row in rows]) / (1 - left_out(rows))
     return marked_mean(
-        Draws.of(np.ones(len(rows)), weights, None if None in articles else articles, left_out(rows)),
+        Draws.of(weights, None if None in articles else articles, left_out(rows)),
         [1 / numbers[row["id"]] for row in rows],
         [expected[row["id"]] for row in rows],
         sum(expected[name] * numbers[name] for name in counted) / sum(numbers.values()),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from lm_eval_tasks.results.marks.draw import Draw
 from lm_eval_tasks.results.report.page import direction
 
 TEXTS = {  # question, reference, answer
@@ -51,8 +53,9 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
         question, reference, answer = TEXTS[language]
         line = {"id": name, "task": f"mfava_{languages[0]}", "kind": kind, "language": language, "question": question}
         line |= {"reference": reference, "article": name, "annotations": "real", "chance": 0.012345678901234567}
-        order = {} if items else {"order": [*ids, ids[0]]}  # as the first line has it
-        line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], **order}}
+        drawn = Draw(1234, ("9f86d081884c7d65",), tuple(ids), (*map(float, range(1, len(ids))), math.inf))
+        listed = {} if items else drawn.listed  # as the first line has it
+        line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], **listed}}
         line |= {"answer": answer, "model": "org/secret", "run": "9f86d081884c7d65"}
         items.append({"line": line, "suggested": [[4, 14, "hallucination"]] if changes.get("suggest") else []})
     head = {"kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}

@@ -24,11 +24,11 @@ CLAIMS, READABLE = (1, 0, 0), (1, 1, 0)
 
 def share(ours: list[int], drawn: dict[int, int], weights: Any = 1.0, doubtful: Any = False) -> MarkedShare:
     """The share of claims among answers that can be read. `drawn` has people's labels by place."""
-    times = np.array([float(place in drawn) for place in range(len(ours))])
+    is_drawn = np.array([place in drawn for place in range(len(ours))])
     labels = np.array([np.eye(3)[drawn[place]] if place in drawn else np.full(3, np.nan) for place in range(len(ours))])
     spread = (np.broadcast_to(each, len(ours)) for each in (doubtful, weights))
     doubt, weight = (np.array(each) for each in spread)
-    found = marked_share(np.array(ours), doubt, times, weight.astype(float), labels, CLAIMS, READABLE)
+    found = marked_share(np.array(ours), doubt, is_drawn, weight.astype(float), labels, CLAIMS, READABLE)
     assert found is not None
     return found
 

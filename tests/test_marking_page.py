@@ -76,23 +76,6 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
     assert {address for address in root.xpath("//@href") if not address.startswith("#")} == set()
 
 
-@pytest.mark.parametrize(
-    ("kind", "sentence", "inputs"),
-    [
-        (
-            "spans",
-            "What the reference does not speak of counts as made up, even if you know that it is true.",
-            ["whole"],
-        ),
-    ],
-)
-def test_each_kind_has_its_instructions_and_its_choices(kind: str, sentence: str, inputs: list[str]) -> None:
-    root = parsed(marking_page(content("ja", kind=kind)))
-    assert sentence in " ".join(root.xpath("string(//*[@class='instructions'])").split())
-    assert [each.get("name") or each.get("id") for each in root.xpath("//form[@id='choices']//input")] == inputs
-    assert len(root.xpath("//*[@role='textbox']")) == 1
-
-
 TEXTS = yaml.safe_load((FILES / "instructions.yaml").read_text("utf-8"))
 KEYS = "← → ↑ ↓ Shift Alt Shift Enter Backspace Delete N T|Ctrl + Enter|Ctrl + Z|/ 1 6"
 

@@ -415,7 +415,7 @@ def test_documents_without_an_answer_are_skipped_or_empty_where_that_is_said(
     path = write(tmp_path / "a.jsonl", {"id": 1, "response": "a"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         skipped = asked(Replay(str(path), missing="skip"), request(1), request(9, number=1))
-        empty = asked(Replay(str(path), missing="empty"), request(1), request(9, number=1), request(9, "u"))
+        empty = asked(Replay(str(path), missing="empty"), request(1), request(None, number=1), request(9, "u"))
     assert (skipped[0], empty) == ("a", ["a", "", ""])
     assert [isinstance(answer, Unanswered) for answer in (*skipped, *empty)] == [False, True, False, False, False]
     assert caplog.messages == [

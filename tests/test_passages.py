@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from statistics import fmean
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -28,16 +27,10 @@ from custom_metrics.statistics.figures import (
 )
 from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.statistics.strata import error_across
-from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava.annotations import SILVER_ROWS, is_unplaced, passages_of
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
-from lm_eval_tasks.results.joining import JoinedTask
-from lm_eval_tasks.results.measuring import measure
-from lm_eval_tasks.runs import Answers
-from lm_eval_tasks.runs.answers import read_answers
-from tests import made_runs
 from tests.conftest import figures_of
 from tests.development.mfava_passages import table_of
 from tests.miniature import MINIATURE
@@ -220,62 +213,6 @@ def test_a_run_has_the_standard_error_by_passage(harness: Harness, tmp_path: Pat
         assert error == error_across(rows)
         errors = [got["results"][task][f"{metric}_stderr,tags"] for task in tasks]
         assert error >= 0.9 * fmean(errors) >= 1.5 * math.hypot(*errors) / len(errors)
-
-
-def logged(rows: list[tuple[str, dict[str, Any]]]) -> Answers:
-    """A model's answers: the passage and the values of every document, as a samples file has them."""
-    with NamedTemporaryFile("w", encoding="utf-8", suffix=".jsonl") as file:
-        for number, (passage, values) in enumerate(rows):
-            doc = {"id": number, "spans": [], **({"passage": passage} if passage else {})}
-            answer = {"filter": "tags", "resps": [[""]], "filtered_resps": [""], "metrics": [*values]}
-            file.write(json.dumps({"doc_id": number, "doc": doc, **answer, **values}) + "\n")
-        file.flush()
-        return read_answers(Path(file.name))
-
-
-def joined(name: str, *models: list[tuple[str, Any]]) -> JoinedTask:
-    """A task of several models, each with the passage and the values of every document."""
-    unknown = made_runs.task(name, {})
-    return JoinedTask.join(
-        name, {number: (f"model {number}", unknown, logged(rows)) for number, rows in enumerate(models)}
-    )
-
-
-def detected(rng: np.random.Generator, hard: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """(texts, 4) word counts of 30 hallucinated and 70 other words, found as easily as the detector finds the text."""
-    easy = 1 / (1 + np.exp(-rng.normal(0.8, 1, len(hard)) - hard))
-    found, wrong = rng.binomial(30, easy), rng.binomial(70, 0.15, len(hard))
-    return np.stack([found, wrong, 30 - found, 70 - wrong], axis=1)
-
-
-def p_of(tasks: list[JoinedTask]) -> float:
-    measured = [measure(task, Metric("precision", "f1"), "tags") for task in tasks]
-    return measured[0].kind.differences([task.rows for task in measured], [(0, 1)])[0].p
-
-
-@pytest.mark.one_python("how often a comparison errs")
-@pytest.mark.parametrize(("languages", "marked"), [(1, 5), (3, 1)], ids=["marked by five", "in three languages"])
-@pytest.mark.slow("600 comparisons with bounds")
-def test_equal_detectors_differ_in_one_comparison_of_twenty(languages: int, marked: int) -> None:
-    """60 texts, of which a third is marked by five people or all stand in three languages. Of a text, each detector finds
-    the same part whoever marks it, and in every language nearly the same; which detector is the first is tossed by text."""
-    rng = np.random.default_rng(3)
-    number = 60
-    p = []
-    for _ in range(300):
-        hard = rng.normal(0, 1, number)
-        one, other = detected(rng, hard), detected(rng, hard)
-        times = np.where(np.arange(number) % 3 == 0, marked, 1)
-        tasks = []
-        for place in range(languages):
-            noisy = [np.maximum(side + rng.integers(-1, 2, side.shape), 0) for side in (one, other)]
-            models = [
-                [(str(text), {"precision": row.tolist()}) for text, row in enumerate(side) for _ in range(times[text])]
-                for side in noisy
-            ]
-            tasks.append(joined(f"mfava_detection_{place}_gold", *models))
-        p.append(p_of(tasks))
-    assert 0.02 <= float(np.mean(np.array(p) < 0.05)) <= 0.085  # by row and language: 0.33 and 0.26
 
 
 def test_a_passage_in_two_languages_is_one_row() -> None:

@@ -68,6 +68,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- loaders
 
+OF_SAMPLE = {"max_samples": 250, "seed": 42, "max_passage_tokens": 370, "passage_tokenizer": None}
 ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
 
 # What each loader says of the miniature: files read, documents kept, options in force.
@@ -76,15 +77,7 @@ LOADED = [
         lambda mirror: load_nomiracl("de", mirror=mirror),
         [*(f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS), "corpus.jsonl.gz"],
         {"relevant": 4, "non_relevant": 4},
-        {
-            "language": "de",
-            "split": "test",
-            "subset": "both",
-            "max_samples": 250,
-            "seed": 42,
-            "max_passage_tokens": 370,
-            "passage_tokenizer": None,
-        },
+        {"language": "de", "split": "test", "subset": "both", **OF_SAMPLE},
         id="nomiracl",
     ),
     pytest.param(
@@ -124,13 +117,6 @@ LOADED = [
         {"test": 2, "validation": 1},
         {"language": "de", "split": "both"},
         id="mushroom",
-    ),
-    pytest.param(
-        lambda mirror: load_mushroom("ca", mirror=mirror),
-        ["data/context/ca-tst.v1_perplexity-sonar-pro/", "mushroom.ca-tst.v1.extra.jsonl"],
-        {"test": 2},
-        {"language": "ca", "split": "both"},
-        id="mushroom, one split",
     ),
 ]
 

@@ -65,16 +65,12 @@ def sentence(text: str, asks: bool = False) -> Sentence:
         ("unknown", True),
         ("(unknown).", True),
         ("well, unknown", True),
-        ("(well) (unknown)", True),
         ("the answer is: n/a", True),
         ("sorry, well, alas, unknown", True),
         ("hmm, sorry, well, alas, unknown", False),  # three openers at most
         ("paris", False),
         ("well", False),
-        ("unknown man", False),
-        ("a man unknown", False),
         ("a man, well, unknown", False),  # the opener does not open
-        ("well, a man unknown", False),
         ("unknown, well, unknown to him", False),
         ("unknown and unknown", False),
         ("答案是未知", True),  # nothing stands between words in this script
@@ -111,17 +107,14 @@ def test_a_bare_phrase_is_all_there_is_but_for_openers(text: str, bare: bool) ->
         ("no idea, but it was paris", TURNED),
         ("no idea but", ALONE),
         ("no idea, but 7", ALONE),  # one character is no answer
-        ("no idea, but 42", TURNED),
         ("but no idea", ALONE),
         ("no idea, but please ask again", ALONE),
-        ("no idea, but it lacks that", ALONE),
         ("no idea, but the text is long", ALONE),
         ("no idea, but please, yet it was paris", TURNED),  # the second turn
         ("the text is mute but only here on paris", SILENT),  # inside the phrase that abstains
         ("不知道但巴黎", TURNED),  # right behind it
         # a turn may be the end of the word that abstains
         ("없지만 파리다", TURNED),  # "I have none" and "but" in one word
-        ("없지만", ALONE),
         ("없어요 파리다", ALONE),
         ("none yet in paris", ALONE),  # two words
         ("nay paris", ALONE),  # the whole phrase, not its end
@@ -139,18 +132,14 @@ def test_a_bare_phrase_is_all_there_is_but_for_openers(text: str, bare: bool) ->
         ("no idea, but according to the text it is in the text", ALONE),
         # a concession beside an answer answers
         ("paris, although the text is silent", CONCEDED),
-        ("42 although no idea", CONCEDED),
         ("7 although no idea", ALONE),  # one character is no answer
         ("although no idea", ALONE),
         ("text of paris, although silent", SILENT),
         ("paris though scripture is silent", CONCEDED),  # the material stands behind the answer
         ("although the text is silent, it was paris", CONCEDED),
-        ("although the text is silent, 42", CONCEDED),
         ("although the text is silent, 7", SILENT),
-        ("although the text is silent", SILENT),
         ("although the text is mute, alas, here", SILENT),  # the comma stands inside the phrase
         ("although it rained, no idea", ALONE),  # over before
-        ("although it rained, no idea, it was paris", ALONE),
         ("no idea, although it was paris", ALONE),
         ("the text is silent although it lacks pictures, it was paris", SILENT),
         ("while clueless, it was paris", ALONE),  # part of the phrase

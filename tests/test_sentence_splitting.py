@@ -47,7 +47,6 @@ def lexicon() -> Lexicon:
         # every mark but ".", "!" and "?" ends a sentence, whatever stands behind
         *((f"paris{mark}rome", ["paris", "rome"]) for mark in "。؟۔।॥\n;؛｡…"),
         ("paris.\nrome", ["paris", "rome"]),
-        ("paris.\n\nrome", ["paris", "rome"]),
         # ".", "!" and "?" do only before a blank, a closing mark, or the end
         *((f"paris{mark}rome", [f"paris{mark}rome"]) for mark in (".", "!", "?", "...", "?!")),
         *(
@@ -56,7 +55,6 @@ def lexicon() -> Lexicon:
             for closing in "\"')]"
         ),
         ("version 3.5 of it", ["version 3.5 of it"]),
-        ("node.js is", ["node.js is"]),
         # "!", "?" and "..." also before kana and Han characters, which need no blank
         ("何か!わたし", ["何か", "わたし"]),
         ("何か?\u3040年", ["何か", "\u3040年"]),  # the first place of kana
@@ -91,23 +89,19 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ("paris", "paris"),
         ("  paris \n", "paris"),
         ("answer: paris", "paris"),
-        ("answer:paris", "paris"),
         ("i look. my answer: paris", "paris"),
         ("i look.\nfinal answer: paris", "paris"),
         ("(answer: paris)", "paris)"),
-        ("the answer paris", "the answer paris"),
         ("note: paris", "note: paris"),
         # the last one counts
         ("answer: rome answer: paris", "paris"),
         # where something stands behind it
         ("is it paris? answer:", "is it paris? answer:"),
         ("is it paris? answer: ...", "is it paris? answer: ..."),
-        ('is it paris? answer: "?', 'is it paris? answer: "?'),
         ("is it paris? answer: 7", "7"),
         # a word begins with it
         ("no reanswer: paris", "no reanswer: paris"),
         ("is it: answer: paris", "paris"),
-        ("-answer: paris", "paris"),
         ("私の答え: パリ", "パリ"),
         ("x答え: パリ", "x答え: パリ"),
         # a text that stands in quotation marks loses them
@@ -121,8 +115,6 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ('""', ""),
         # not as a whole
         ("\"unknown'", "\"unknown'"),
-        ("'unknown\"", "'unknown\""),
-        ("x'unknown'", "x'unknown'"),
         ('"rome" is not "paris"', f"{M} is not {M}"),
         # a quotation has a length
         # an opener counts in the 60 characters before the quotation
@@ -139,7 +131,6 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ("he wrote ''", "he wrote ''"),
         # an apostrophe is no quotation mark
         ("he doesn't and can't say", "he doesn't and can't say"),
-        ("the boys' and girls' school", "the boys' and girls' school"),
         ("he can't, she wrote 'no idea' then", f"he can't, she wrote {M} then"),
     ],
 )
@@ -153,7 +144,6 @@ def test_what_a_text_states(text: str, states: str) -> None:
     [
         # somebody's words
         ("he wrote Qi don't knowQ", f"he wrote {M}"),
-        ("he wrote Qi do not knowQ in it", f"he wrote {M} in it"),
         ("QunknownQ is a film", f"{M} is a film"),
         ("see Qone twoQ, Qno ideaQ here", f"see {M}, {M} here"),
         ("he said: the answer is wrong, Qi don't knowQ", f"he said: the answer is wrong, {M}"),
@@ -161,7 +151,6 @@ def test_what_a_text_states(text: str, states: str) -> None:
         ("the answer is Qno ideaQ", "the answer is  no idea "),
         ("the answer is Qno ideaQ.", "the answer is  no idea ."),
         ("the answer is Qno ideaQ. paris", "the answer is  no idea . paris"),
-        ("the answer is Qno ideaQ.paris", "the answer is  no idea .paris"),
         ("the answer is Qno ideaQ\nparis", "the answer is  no idea \nparis"),
         ("the answer is Qno ideaQ。これ", "the answer is  no idea 。これ"),
         ("the answer is Qno ideaQ of it", f"the answer is {M} of it"),
@@ -170,7 +159,6 @@ def test_what_a_text_states(text: str, states: str) -> None:
         # or all that an answer is said to be
         ("the answer to all this: QunknownQ", "the answer to all this: \nunknown "),
         ("the film about all this: Qno ideaQ", f"the film about all this: {M}"),
-        ("i look. Qno ideaQ.", "i look.  no idea ."),
         ("i look! the answer is Qno ideaQ.", "i look! the answer is  no idea ."),
         ("i look QunknownQ", f"i look {M}"),
         ("the answer is not QunknownQ", f"the answer is not {M}"),

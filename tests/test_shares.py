@@ -87,7 +87,7 @@ def test_answers_of_logs_are_paired_by_id_or_question_never_by_line() -> None:
     old = {"id": "line 1", "guessed": True, "query": "q", "reference": "r", "model": "a", "conversation": "c"}
     new = {**old, "id": "line 7", "model": "b", "conversation": "d"}
     assert content_of(old) == content_of(new) == key_of(old) == key_of(new)
-    assert key_of({**old, "query_id": 3}) == "3"
+    assert (key_of({**old, "query_id": 3}), key_of({"question": "why"})) == ("3", "")
     assert content_of(old) != content_of({**new, "reference": "s"})
 
 

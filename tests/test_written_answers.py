@@ -57,6 +57,10 @@ LABELLED = [
     ("Answer: No, Lisbon is not the capital of Spain.", "en", ANSWER),
     ("The band is called: No Doubt", "en", ANSWER),
     ('{"answer": "Paris"}', "en", ANSWER),
+    ("With these passages: no.", "en", NO_ANSWER),
+    ("Werdykt brzmiałby więc: nie.", "pl", NO_ANSWER),
+    ("Dozvídáme se jen, kdy práce začaly.", "cs", NO_ANSWER),
+    ("工事がいつ始まったかしか述べられていません。", "ja", NO_ANSWER),
 ]
 TOPICS = [
     ("The contexts are irrelevant to the question.", "en"),
@@ -106,10 +110,6 @@ REASONING = [
     ("Possible answers:\n1. Yes, answer is present\n2. I don't know", ANSWER),
 ]
 
-CONCLUDED = [
-    ("With these passages: no.", "en", NO_ANSWER),
-    ("Werdykt brzmiałby więc: nie.", "pl", NO_ANSWER),
-]
 ONE_OF_SEVERAL = [
     ("[2] 1932; the rest is unrelated", "en", ANSWER),
     ("Only [7] is of use here.", "en", ANSWER),
@@ -158,10 +158,6 @@ DENIED = [
     ('"Bilmiyorum" değil: metin 7 yılı veriyor.', "tr", ANSWER),
     ("不是“我不知道”：段落7给出了年份。", "zh", ANSWER),
 ]
-ONLY_TOLD = [
-    ("Dozvídáme se jen, kdy práce začaly.", "cs", NO_ANSWER),
-    ("工事がいつ始まったかしか述べられていません。", "ja", NO_ANSWER),
-]
 GIVEN_WITH_A_CAVEAT = [
     ("1932年です。正確な日は不明です。", "ja", ANSWER),
     ("Она построена в 1932 году, хотя точный день не указан.", "ru", ANSWER),
@@ -181,23 +177,17 @@ GIVEN_WITH_A_CAVEAT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "label"), [*LABELLED, *CONCLUDED, *ONE_OF_SEVERAL, *DENIED, *ONLY_TOLD, *GIVEN_WITH_A_CAVEAT]
-)
+@pytest.mark.parametrize(("text", "language", "label"), [*LABELLED, *ONE_OF_SEVERAL, *DENIED, *GIVEN_WITH_A_CAVEAT])
 def test_a_bare_verdict_is_read_whatever_stands_around_it(text: str, language: str, label: str) -> None:
     assert robust_label(text, language) == label
 
 
-@pytest.mark.parametrize(("text", "language"), TOPICS)
-def test_another_topic_and_only_what_was_not_asked_abstain(text: str, language: str) -> None:
-    assert robust_label(text, language) == NO_ANSWER
-    assert is_abstention(text, language)
-
-
-@pytest.mark.parametrize(("text", "language"), CAVEATS)
-def test_an_answer_after_a_caveat_is_an_answer(text: str, language: str) -> None:
-    assert robust_label(text, language) == ANSWER
-    assert not is_abstention(text, language)
+@pytest.mark.parametrize(
+    ("text", "language", "abstains"), [*((*row, True) for row in TOPICS), *((*row, False) for row in CAVEATS)]
+)
+def test_another_topic_abstains_and_an_answer_after_a_caveat_answers(text: str, language: str, abstains: bool) -> None:
+    assert robust_label(text, language) == (NO_ANSWER if abstains else ANSWER)
+    assert is_abstention(text, language) is abstains
 
 
 @pytest.mark.parametrize(("text", "label"), REASONING)

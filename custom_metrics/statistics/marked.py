@@ -9,11 +9,11 @@ The difference of two such means has bounds by MOVER: the distances of each mean
 correlation of both (Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine
 27). Student's t would collapse where rates are low: of two models without a mark it says that they differ by 0 to 0.
 
-Answers are drawn one after the other, each in proportion to its chance among those not yet drawn: those with the smallest
-    exponential random number over their chance (Efraimidis and Spirakis 2006, Information Processing Letters 97). Given the
-    smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
-    probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
-    varies only by what the draw leaves out. Of draws with replacement, as earlier versions made them, all of it counts.
+Answers are drawn one after the other, each in proportion to its chance among those not yet drawn, which is to draw those
+whose exponential random number over their chance is smallest (Efraimidis and Spirakis 2006, Information Processing Letters
+97). Given the smallest of these quotients that was not drawn, each answer is drawn independently of the others with a known
+probability (Cohen and Kaplan 2007, "Summarizing data using bottom-k sketches"). Its weight is the inverse, and a mean
+varies only by what the draw leaves out.
 
 The bounds of a rate are for the answers of this run and for marks like these; those of a difference are for questions like
 these, as in other comparisons, so that they have a width also where all answers are marked.
@@ -48,40 +48,31 @@ _FAR = 3.0  # logits from the value to a bound, from which on bounds are those o
 
 
 class Draws(NamedTuple):
-    """The answers that were drawn, each once. Arrays are (answers,)."""
+    """The answers that were drawn. Arrays are (answers,)."""
 
-    times: Floats  # how often each was drawn
     weights: Floats  # what it counts among all over the probability by which it is drawn; 0: nothing
     clusters: Sequence[Any] | None  # names of what answers hang together with; None: each by itself
-    left_out: Floats  # probability that the draw leaves each out; 1: drawn with replacement
+    left_out: Floats  # probability that the draw leaves each out; 1: of a run without end
 
     @classmethod
-    def of(
-        cls,
-        times: ArrayLike,
-        weights: ArrayLike | None = None,
-        clusters: Sequence[Any] | None = None,
-        left_out: ArrayLike | None = None,
-    ) -> Draws:
-        """Without weights the answers were drawn in proportion to what they count, such as their words; without `left_out`
-        with replacement. An answer of weight 0 adds nothing to a mean: it keeps its place beside another run's. ValueError
-        where lengths differ, an answer was not drawn, a weight is negative, all are 0, or a probability is none."""
-        numbers = np.asarray(times, float)
-        each = np.ones(numbers.shape) if weights is None else np.asarray(weights, float)
-        left = np.ones(numbers.shape) if left_out is None else np.asarray(left_out, float)
-        lengths = {len(numbers), len(left), len(numbers if clusters is None else clusters)}
-        if numbers.ndim != 1 or each.shape != numbers.shape or len(lengths) > 1:
-            raise ValueError("times, weights, clusters and left_out have one value for each drawn answer")
-        if not ((numbers >= 1).all() and (each >= 0).all() and (each.any() or not len(each))):
-            raise ValueError("each answer was drawn once or more, and its weight is not negative, nor are all 0")
+    def of(cls, weights: ArrayLike, clusters: Sequence[Any] | None = None, left_out: ArrayLike | None = None) -> Draws:
+        """Without `left_out` the drawn answers are next to nothing of the run. An answer of weight 0 adds nothing to a
+        mean: it keeps its place beside another run's. ValueError where lengths differ, a weight is negative, all are 0, or
+        a probability is none."""
+        each = np.asarray(weights, float)
+        left = np.ones(each.shape) if left_out is None else np.asarray(left_out, float)
+        if each.ndim != 1 or left.shape != each.shape or len(each if clusters is None else clusters) != len(each):
+            raise ValueError("weights, clusters and left_out have one value for each drawn answer")
+        if not ((each >= 0).all() and (each.any() or not len(each))):
+            raise ValueError("a weight is not negative, nor are all 0")
         if not ((left >= 0) & (left <= 1)).all():
             raise ValueError("a probability of being left out is not between 0 and 1")
-        return cls(numbers, each, clusters, left)
+        return cls(each, clusters, left)
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
         names = self.clusters
         clusters = None if names is None else [names[place] for place in np.flatnonzero(chosen).tolist()]
-        return Draws(self.times[chosen], self.weights[chosen], clusters, self.left_out[chosen])
+        return Draws(self.weights[chosen], clusters, self.left_out[chosen])
 
 
 class MarkedMean(NamedTuple):
@@ -140,8 +131,8 @@ def marked_mean(
         ValueError: not one value for each drawn answer, or one outside the scale.
     """
     h, f = np.asarray(marked, float), np.asarray(expected, float)
-    if not h.shape == f.shape == draws.times.shape:
-        raise ValueError(f"{h.shape} marks and {f.shape} expected values of {draws.times.shape} drawn answers")
+    if not h.shape == f.shape == draws.weights.shape:
+        raise ValueError(f"{h.shape} marks and {f.shape} expected values of {draws.weights.shape} drawn answers")
     if not all(scale[0] <= value <= scale[1] for value in (*h, *f, of_all)):
         raise ValueError(f"a value is not between {scale[0]} and {scale[1]}")
     if not len(h):
@@ -150,16 +141,16 @@ def marked_mean(
     if not counts.all():
         mean = marked_mean(draws.only(counts), h[counts], f[counts], of_all, scale, of_questions)
         residuals = np.zeros((*mean.residuals.shape[:-1], len(h)))
-        residuals[..., counts] = mean.residuals * draws.times.sum() / draws.times[counts].sum()
+        residuals[..., counts] = mean.residuals * len(h) / counts.sum()
         return mean._replace(residuals=residuals)
     of_run = h if of_questions else None
     alone = _mean(draws, h, h, 0.0, scale, of_run)
     parts = draws.weights * np.sqrt(draws.left_out)  # of what a draw never leaves out the slope need not fit
     deviations = parts * _deviations(draws, f)
-    squares = float(draws.times * deviations @ deviations)
+    squares = float(deviations @ deviations)
     if squares < 1e-12 * (scale[1] - scale[0]) ** 2 or alone.figure.n < FEWEST_DRAWS:
         return alone
-    slope = min(1.0, max(0.0, float(draws.times * parts * deviations @ _deviations(draws, h)) / squares))
+    slope = min(1.0, max(0.0, float(parts * deviations @ _deviations(draws, h)) / squares))
     leverage = deviations**2 / squares if 0 < slope < 1 else None
     mean = _mean(draws, h, h - slope * f, slope * of_all, scale, of_run, leverage)
     return mean._replace(slope=slope, alone=alone.figure)
@@ -175,7 +166,7 @@ def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean
     """
     for draws, first, second in strata:
         shape = first.residuals.shape
-        if not (shape == second.residuals.shape and shape[-1:] == draws.times.shape):
+        if not (shape == second.residuals.shape and shape[-1:] == draws.weights.shape):
             raise ValueError("both means are of the same draws")
     correlations = [_correlation(draws, first.residuals, second.residuals) for draws, first, second in strata]
     values = np.array([[mean.figure.value for mean in means] for _, *means in strata])
@@ -192,7 +183,7 @@ def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean
         return np.asarray(np.sqrt(squares) / len(strata))
 
     below, above = map(float, reaches(SIGNIFICANCE))
-    number = sum(int(draws.times.sum()) for draws, *_ in strata)
+    number = sum(len(draws.weights) for draws, *_ in strata)
     low, high = difference - below, difference + above
     p = math.nan if math.isnan(low) else level_of(lambda level: abs(difference) > reaches(level)[int(difference < 0)])
     return PairedDifference(of_first, of_second, difference, low, high, p, number, METHOD)
@@ -207,20 +198,18 @@ def _correlation(draws: Draws, first: Floats, second: Floats) -> float:
 def _products(draws: Draws, first: Floats, second: Floats) -> float:
     """The sum of the products of residuals, which a variance or covariance is in proportion to.
 
-    Draws of one answer are independent. Answers of one cluster are not; in a variance they count where they make it larger.
+    Answers of one cluster hang together; in a variance they count where they make it larger.
     """
-    sums = draws.times * first
-    products = float(np.vdot(sums, second))
+    products = float(np.vdot(first, second))
     if draws.clusters is None:
         return products
-    others = draws.times * second
-    of_first, of_second = np.hsplit(sums_by_cluster(np.vstack([sums, others]).T, draws.clusters), 2)
-    between = float(np.vdot(of_first, of_second) - np.vdot(sums, others))
+    of_first, of_second = np.hsplit(sums_by_cluster(np.vstack([first, second]).T, draws.clusters), 2)
+    between = float(np.vdot(of_first, of_second)) - products
     return products + (max(0.0, between) if first is second else between)
 
 
 def _deviations(draws: Draws, values: Floats) -> Floats:
-    return values - np.average(values, weights=draws.times * draws.weights)
+    return values - np.average(values, weights=draws.weights)
 
 
 def _mean(
@@ -237,10 +226,11 @@ def _mean(
     With the values `of_run` it counts, too, by how much a run's mean varies with its questions, which no reading takes out:
     the sum of the squares of their part of the run, over the probability of being drawn. Each is as far as the mean moves
     without that answer (jackknife: Särndal, Swensson and Wretman 1992, section 11.5), as few answers may hold most words.
+    Where `left_out` is 1 nothing is added.
     """
-    number = int(draws.times.sum())
+    number = len(values)
     units = _units(draws, np.column_stack([marked, values + shift]), scale, of_run is not None)
-    weights = draws.weights / np.average(draws.weights, weights=draws.times)
+    weights = draws.weights / draws.weights.mean()
     residuals = weights * _deviations(draws, values)
     if leverage is not None:
         residuals = residuals / (1 - np.minimum(leverage, 1 - 1 / number))
@@ -250,7 +240,7 @@ def _mean(
         moves = weights * (1 - 1 / number) / left * _deviations(draws, of_run)
         residuals = np.stack([residuals, np.sqrt(1 - draws.left_out) * moves])
         draws = draws._replace(left_out=np.ones(len(values)))
-    mean = float(np.average(values, weights=draws.times * draws.weights)) + shift
+    mean = float(np.average(values, weights=draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
     plain = MarkedMean(_figure(mean, error, freedom, number, scale), 0.0, UNDEFINED, residuals, freedom, scale, units)
     low, high = plain.bounds()
@@ -266,15 +256,13 @@ def _units(
     All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had been
     drawn with replacement as -log(L) is more than 1 - L.
     """
-    each = draws.weights / draws.weights.max()
-    weights = draws.times * each
-    repeats = 1.0 if draws.clusters else float(weights @ weights) / float(weights @ each)  # draws are units
+    weights = draws.weights / draws.weights.max()
     rows = np.column_stack([weights, weights[:, None] * (columns - scale[0]) / (scale[1] - scale[0])])
     of_units, *sums = sums_by_cluster(rows, draws.clusters).T
     left = 1.0 if of_questions else float(np.average(draws.left_out, weights=weights))
     more = -math.log(left) / (1 - left) if 0 < left < 1 else 1.0
     parts, values = sums / np.maximum(of_units, np.finfo(float).tiny)  # a weight can be next to nothing
-    return parts, of_units, more * repeats, values
+    return parts, of_units, more, values
 
 
 def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
@@ -306,24 +294,24 @@ def _standard_error(draws: Draws, residuals: Floats, learned: bool) -> tuple[flo
 
     A few answers with most of the spread tell less of it than many with the same: with the kurtosis k of the residuals, of
     n draws there are at most 2n / (k - (n - 3) / (n - 1)) degrees of freedom, n - 1 of a normal distribution (O'Neill
-    2014, "Some useful moment results in sampling problems"). Of draws without replacement
-    from N answers there are n (1 - n / N) at most: what is sure to be drawn tells nothing of those left out.
+    2014, "Some useful moment results in sampling problems"). Of N answers there are n (1 - n / N) at most: what is sure to
+    be drawn tells nothing of those left out.
     """
     if not draws.left_out.any():
         return 0.0, math.inf
-    number = int(draws.times.sum())
+    number = len(draws.weights)
     freedom = float(number - 1 - learned)
     of_each = np.atleast_2d(residuals**2).sum(axis=0)
-    squares = float(draws.times @ of_each)
+    squares = float(of_each.sum())
     if draws.clusters is not None:
         freedom -= len(residuals) - len({*draws.clusters})
     if number < FEWEST_DRAWS or freedom < 2 - learned:
         return math.nan, freedom
     if (draws.left_out < 1).all():
-        others = float(draws.times @ (draws.left_out / (1 - draws.left_out)))  # by the probabilities of those drawn
+        others = float((draws.left_out / (1 - draws.left_out)).sum())  # by the probabilities of those drawn
         freedom = min(freedom, max(1.0, number * others / (number + others)))
     if squares**2 > 0:  # of residuals of 1e-100 it is 0
-        kurtosis = number * float(draws.times @ of_each**2) / squares**2
+        kurtosis = number * float(of_each @ of_each) / squares**2
         freedom = min(freedom, 2 * number / (kurtosis - (number - 3) / (number - 1)))
     return math.sqrt(_products(draws, residuals, residuals) / number / (number - 1)), freedom
 
@@ -384,7 +372,7 @@ class MarkedShare(NamedTuple):
 def marked_share(
     ours: NDArray[np.int64],
     doubtful: NDArray[np.bool_],
-    times: Floats,
+    is_drawn: NDArray[np.bool_],
     weights: Floats,
     labels: Floats,
     numerator: ArrayLike,
@@ -394,7 +382,7 @@ def marked_share(
 
     Args:
         ours, doubtful: (answers,) the number of our label, and whether it is in doubt.
-        times, weights: (answers,) how often each was drawn, and a number in proportion to the inverse of its chance.
+        is_drawn, weights: (answers,) and a number in proportion to the inverse of the chance of each.
         labels: (answers, labels) the shares of annotators that give each label.
         numerator: (labels,) whether a label counts, 1 or 0; or (labels, labels), for each label of ours.
         denominator: (labels,)
@@ -402,31 +390,30 @@ def marked_share(
     Returns:
         ``None`` without a draw, and where no answer is in the denominator.
     """
-    every, total = np.eye(labels.shape[1]), float(times.sum())
+    every, total = np.eye(labels.shape[1]), int(is_drawn.sum())
     groups = []
     for label, doubt in sorted({*zip(ours.tolist(), doubtful.tolist(), strict=True)}):
         members = (ours == label) & (doubtful == doubt)
-        drawn = np.flatnonzero(members & (times > 0))
-        said = np.average(labels[drawn], axis=0, weights=(times * weights)[drawn]) if len(drawn) else every[label]
+        drawn = np.flatnonzero(members & is_drawn)
+        said = np.average(labels[drawn], axis=0, weights=weights[drawn]) if len(drawn) else every[label]
         groups.append((label, float(members.mean()), drawn, said))
     counted, of_all = np.broadcast_to(np.asarray(numerator, float), every.shape), np.asarray(denominator, float)
     bottom = sum(size * float(of_all @ said) for _, size, _, said in groups)
     if not total or not bottom > 0:
         return None
     value = sum(size * float(counted[label] @ said) for label, size, _, said in groups) / bottom
-    residuals, errors = np.zeros(len(times)), []
+    residuals, errors = np.zeros(len(ours)), []
     for label, size, drawn, said in groups:
         move = (counted[label] - value * of_all) / bottom
-        move, number = move - move[label], times[drawn]  # how far each label in place of ours moves the share
-        draws = float(number.sum())
-        each = weights[drawn] * draws / float(number @ weights[drawn]) if draws else weights[drawn]
-        residuals[drawn] = size * total / max(draws, 1.0) * each * ((labels[drawn] - said) @ move)
+        move, draws = move - move[label], len(drawn)  # how far each label in place of ours moves the share
+        each = weights[drawn] / weights[drawn].mean() if draws else weights[drawn]
+        residuals[drawn] = size * total / max(draws, 1) * each * ((labels[drawn] - said) @ move)
         for most in filter(None, (float(move.max()), float(move.min()))):
             part = labels[drawn] @ np.maximum(0.0, move / most)
-            hits, heaviest = float((number * each) @ part), float(each.max(initial=1.0))
-            effective = draws * (hits + heaviest) / (float((number * each**2) @ part) + heaviest**2)
-            errors.append(Error(size * most, min(1.0, hits / max(draws, 1.0)), effective))
-    return MarkedShare.of(value, residuals[times > 0], errors, int(total))
+            hits, heaviest = float(each @ part), float(each.max(initial=1.0))
+            effective = draws * (hits + heaviest) / (float(each**2 @ part) + heaviest**2)
+            errors.append(Error(size * most, min(1.0, hits / max(draws, 1)), effective))
+    return MarkedShare.of(value, residuals[is_drawn], errors, total)
 
 
 def mean_share(shares: Sequence[MarkedShare]) -> MarkedShare:

@@ -62,9 +62,9 @@ REMEDY = "People's marks of fifty of its answers would measure it: lm-eval-groun
 
 
 FIELDS = ("words", "expected", "times", "weight", "marked", "left_out")
-"""What an answer adds to the rate: the number of its words; the share that the detector expects to be made up; how often it
-was drawn, 0 if it was not; its weight; the share that people call made up, ``nan`` where nobody could tell; and the
-probability that the draw leaves it out, 1 of draws with replacement."""
+"""What an answer adds to the rate: the number of its words; the share that the detector expects to be made up; 1 if it
+was drawn; its weight; the share that people call made up, ``nan`` where nobody could tell; and the probability that the
+draw leaves it out."""
 _WORDS, _, _TIMES, _WEIGHT, _MARKED, _LEFT_OUT = range(len(FIELDS))
 
 
@@ -72,13 +72,12 @@ class DrawnAnswer(NamedTuple):
     """An answer that was drawn, as people marked it."""
 
     answer: str
-    times: int  # how often it was drawn
     weight: float  # its share of all words over its probability; 0 without words that count
     # the mean of the annotators' shares of its words, of labels of those who say that it answers; None: nobody could tell
     marked: float | None
     declines: float = 0.0  # of labels the share of those who say that it declines
     spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
-    left_out: float = 1.0  # probability that the draw leaves it out; 1 of draws with replacement
+    left_out: float = 1.0  # probability that the draw leaves it out
 
 
 class MarksOfTask(NamedTuple):
@@ -140,9 +139,9 @@ def value_of(
     expected = expected_share(answer, tagged["spans"], language) if number else 0.0
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
-    times, weight, share = drawn[1:4] if drawn is not None else (0, 1.0, None)
+    weight, share = drawn[1:3] if drawn is not None else (1.0, None)
     value = {"words": number, "expected": expected, "article": doc.get("article")}
-    value |= {"times": times, "weight": weight, "marked": share}
+    value |= {"times": int(drawn is not None), "weight": weight, "marked": share}
     value |= {} if drawn is None else {"left_out": drawn.left_out, "spans": [*map(list, drawn.spans)]}
     return {name: field for name, field in value.items() if field is not None}
 
@@ -181,12 +180,12 @@ class MarkedRate(Aggregation):
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
         words, expected = rows.values[:, :2].T
-        _, of_drawn, times, weights, marked, left_out = drawn.values.T
+        _, of_drawn, _, weights, marked, left_out = drawn.values.T
         if unknown is None:
             weights = np.where(np.isnan(marked), 0.0, weights)
         if not weights.any():
             return None
-        draws = Draws.of(times, weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None, left_out)
+        draws = Draws.of(weights, drawn.clusters if drawn.clusters and all(drawn.clusters) else None, left_out)
         shares = np.nan_to_num(marked, nan=unknown or 0.0)
         of_all = float(np.average(expected, weights=words))
         return draws, marked_mean(draws, shares, of_drawn, of_all, of_questions=of_questions)
@@ -282,7 +281,7 @@ def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
     judged = rows.values[marked_rate.counted(rows) & (rows.values[:, _WEIGHT] > 0)]
     return {
         **marks.description,
-        "design": f"with{'' if (judged[:, _LEFT_OUT] == 1).all() else 'out'} replacement, in proportion to words",
+        "design": "without replacement, in proportion to words",
         "draws": rate[1].figure.n,
         "answers": len(judged),
         "words": int(judged[:, _WORDS].sum()),
@@ -365,16 +364,16 @@ class MarkedLabels(MarkedRate):
             values = rows.values[~np.isnan(asks) if asked is None else asks == asked]
             _, ours, times, weights, answers, declines, doubtful = values.T
             labels = np.column_stack([answers, declines, 1 - answers - declines])
-            share = marked_share(ours.astype(int), doubtful > 0, times, weights, labels, numerator, denominator)
+            share = marked_share(ours.astype(int), doubtful > 0, times > 0, weights, labels, numerator, denominator)
             if share is None:
                 return []
-            shares.append((Draws.of(times[times > 0]), share))
+            shares.append((Draws.of(np.ones(share.figure.n)), share))
         return shares
 
     def figure(self, rows: Rows) -> Figure:
         """The rate; its ``n`` is the number of labelled answers."""
         shares = self.shares(rows)
-        number = sum(len(draws.times) for draws, _ in shares)
+        number = sum(len(draws.weights) for draws, _ in shares)
         return mean_share([share for _, share in shares]).figure._replace(n=number) if shares else UNDEFINED
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:

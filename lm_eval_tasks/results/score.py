@@ -437,7 +437,7 @@ def _add_labels(task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, result
     basis = {
         **labels.description,
         "design": "half from each kind of question, doubtful labels with twice the chance",
-        "draws": sum(answer.times for answer in labels.answers.values()),
+        "draws": len(labels.answers),
         "answers": len(labels.answers),
     }
     _add_rates(results, name, filter_name, figures, KINDS, {LABELS_RECORD: basis})

@@ -335,12 +335,8 @@ def _is_logged(doc: Mapping[str, Any]) -> bool:
 
 
 def cluster_of(doc: Mapping[str, Any]) -> str:
-    """The cluster of a document: its passage; in samples of earlier versions an annotated answer's page, or the text that
-    several people marked. Empty for documents of other kinds.
-    """
-    if "spans" not in doc:
-        return str(doc.get("passage") or "")
-    return str(doc.get("passage") or doc.get("url") or doc.get("answer") or "")
+    """The cluster of a document: its passage; empty where it has none."""
+    return str(doc.get("passage") or "")
 
 
 def content_of(doc: Mapping[str, Any], without: Container[str] = _NOT_ASKED) -> str:

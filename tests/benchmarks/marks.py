@@ -137,7 +137,7 @@ def of_draw(answers: Answers, expected: Floats, drawn_of: tuple[NDArray[np.int64
     drawn, included, left_out = drawn_of
     share = answers.words / answers.words.sum()
     texts = [answers.texts[place] for place in drawn]
-    draws = Draws.of(np.ones(len(drawn)), share[drawn] / included, texts, left_out)
+    draws = Draws.of(share[drawn] / included, texts, left_out)
     return marked_mean(draws, answers.marked[drawn], expected[drawn], float(share @ expected))
 
 
@@ -150,7 +150,7 @@ def of_small_runs(answers: Answers, number: int, times: int = ROUNDS) -> Held:
         share = words / words.sum()
         drawn, included, left_out = drawn_answers(share, number, seed)
         texts = [answers.texts[place] for place in run[drawn]]
-        draws = Draws.of(np.ones(number), share[drawn] / included, texts, left_out)
+        draws = Draws.of(share[drawn] / included, texts, left_out)
         bounds.append(marked_mean(draws, marked[drawn], expected[drawn], float(share @ expected)).bounds())
         truths.append(float(share @ marked))
     held = Held.of(bounds, truths, float(np.mean(truths)))
@@ -174,7 +174,7 @@ def means_of(
     """The rates of two models, by a draw for both."""
     shares = [each.words / each.words.sum() for each in models]
     drawn, included, left_out = drawn_answers((shares[0] + shares[1]) / 2, min(number, len(shares[0])), seed)
-    draws = [Draws.of(np.ones(len(drawn)), share[drawn] / included, None, left_out) for share in shares]
+    draws = [Draws.of(share[drawn] / included, None, left_out) for share in shares]
     first, second = (
         marked_mean(
             draw, each.marked[drawn], each.expected[drawn], float(share @ each.expected), of_questions=of_questions
@@ -196,7 +196,7 @@ def of_pair(
         first, second = (each._replace(**{name: getattr(each, name)[asked] for name in _READ}) for each in models)
         draws, *means = means_of((first, second), number, seed, True)
         result = marked_difference((draws, *means))
-        residuals, drawn = np.ravel(means[0].residuals - means[1].residuals), len(draws.times)
+        residuals, drawn = np.ravel(means[0].residuals - means[1].residuals), len(draws.weights)
         half = t.ppf(0.975, drawn - 1) * float(np.sqrt(residuals @ residuals / drawn / (drawn - 1)))
         by_t = result.difference - half, result.difference + half
         rates = [mean.bounds() for mean in means_of(models, number, seed, False)[1:]]

@@ -57,7 +57,7 @@ def mean_of(
     """The rate of a simulated run by its draws, and the truth."""
     marked, shares, (places, left_out) = marks_of(rng, kind, rate), words / words.sum(), draw
     expected = read(rng, marked, detector)
-    draws = Draws.of(np.ones(len(places)), shares[places] / (1 - left_out), None, left_out)
+    draws = Draws.of(shares[places] / (1 - left_out), None, left_out)
     return draws, marked_mean(draws, marked[places], expected[places], float(shares @ expected)), float(shares @ marked)
 
 
@@ -88,7 +88,7 @@ def check_differences(rounds: int = ROUNDS) -> Iterator[Row]:
             for share in shares:
                 marked = marks_of(rng, kind, rate)
                 expected = read(rng, marked, "reads well")
-                draws = Draws.of(np.ones(number), share[draw[0]] / (1 - draw[1]), None, draw[1])
+                draws = Draws.of(share[draw[0]] / (1 - draw[1]), None, draw[1])
                 at = draw[0]
                 of_all = float(share @ expected)
                 means.append(marked_mean(draws, marked[at], expected[at], of_all, of_questions=True))

@@ -120,7 +120,7 @@ class TaskAnswers(NamedTuple):
             value = {"answerable": answerable, "label": label, "doubtful": doubtful}
             if (mark := drawn.get(name)) is not None:
                 of_people = {"answers": mark.marked, "declines": mark.declines}
-                value |= {"times": mark.times, "weight": mark.weight, **of_people}
+                value |= {"times": 1, "weight": mark.weight, **of_people}
             values.append(value)
         return values
 
@@ -131,14 +131,11 @@ class Draw(NamedTuple):
     seed: int
     runs: tuple[str, ...]  # digests of the runs' answers
     order: tuple[str, ...]  # ids, one for each draw
-    thresholds: tuple[float, ...] = ()  # of each number of draws, inf: that is all; empty: drawn with replacement
+    thresholds: tuple[float, ...]  # of each number of draws; inf: that is all
     chances: Mapping[str, float] = {}  # id of each document to the probability that it is drawn first
 
     def inclusion(self, chance: float, number: int) -> tuple[float, float]:
-        """The probability that a document with this chance is among the first draws, and the probability that they leave it
-        out; of draws with replacement the chance, and 1."""
-        if not self.thresholds:
-            return chance, 1.0
+        """The probability that a document with this chance is among the first draws, and the other that it is not."""
         reach = chance * self.thresholds[number - 1]
         return -math.expm1(-reach), math.exp(-reach)
 
@@ -297,7 +294,7 @@ def _width_of_labels(run: TaskAnswers, drawn: Draw) -> float:
     """The width of the balanced error's bounds if people label the drawn answers as we do."""
     same = {
         name: DrawnAnswer(
-            "", 1, 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
+            "", 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
         )
         for name, label in zip(run.ids, run.labels.tolist(), strict=True)
         if name in {*drawn.order}
@@ -325,7 +322,7 @@ def _width(run: TaskAnswers, drawn: Draw) -> float:
         return math.nan
     articles = run.logged.articles
     clusters = None if articles is None else [articles[place] for place in places]
-    draws, rng = Draws.of(np.ones(len(places)), weights, clusters, left_out), np.random.default_rng(0)
+    draws, rng = Draws.of(weights, clusters, left_out), np.random.default_rng(0)
     nothing, widths = np.zeros(len(places)), []
     for _ in range(_SIMULATIONS):
         shares = rng.beta(size * share, size * (1 - share), len(places))

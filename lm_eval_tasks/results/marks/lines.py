@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, combinations
@@ -48,7 +48,7 @@ class Mark(NamedTuple):
     run: str  # digest of its answers
     answer: str
     chance: float  # of the document, by one draw
-    digest: Any  # of that, as it was drawn; None in lines of earlier pages
+    digest: Any  # of that, as it was drawn
     draw: Draw  # without chances
     spans: tuple[Span, ...] | None  # None: the annotator cannot tell
     labels: Mapping[str, float]  # 1 of the one that was given, 0 of others; empty for spans
@@ -69,7 +69,6 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
     """The marks, of any kind, in files of JSON lines, or exports of Label Studio (``.json``). A line that occurs twice
     counts once. A CorruptSource names lines that are damaged, and answers that an annotator has marked twice."""
     marks: dict[tuple[Any, ...], Mark] = {}
-    chances: dict[tuple[Any, ...], Mark] = {}
     faults: list[str] = []
     rows = [(f"{path}, line {number}", row) for path in paths for number, row in read_rows(path)]
     draws: dict[str, Draw] = {}  # each draw, with the longest order that a line has
@@ -86,10 +85,6 @@ def read_marks(paths: Iterable[Path]) -> list[Mark]:
         earlier = marks.setdefault((mark.kind, mark.task, mark.run, mark.id, mark.annotator), mark)
         if (earlier.spans, earlier.labels, earlier.answer) != (mark.spans, mark.labels, mark.answer):
             faults.append(f"{where}: {mark.annotator} has marked {mark.id} in {earlier.where}, and otherwise")
-        other = chances.setdefault((_draw_key(row), mark.id), mark)
-        if other.chance != mark.chance:
-            difference = f"the chance of {mark.id} is {mark.chance:g}, and {other.chance:g} in {other.where}"
-            faults.append(f"{where}: {difference}; take the lines as the page saved them")
     if faults:
         raise CorruptSource(_first_faults("marks that cannot be used", faults))
     if not marks:
@@ -162,18 +157,17 @@ def draw_record(value: Any) -> Draw:
     fields = mapping(value)
     if fields and "order" not in fields:
         raise ValueError("no line says the order of its draw; name the whole saved file, whose first line does")
-    seed, runs, order = (fields.get(name) for name in Draw._fields[:3])
-    thresholds = fields.get("thresholds", [])  # lines of draws with replacement have none
+    seed, runs, order, thresholds = (fields.get(name) for name in Draw._fields[:4])
     lists = [values for values in (runs, order) if isinstance(values, list) and values]
     if type(seed) is not int or len(lists) != 2 or not all(isinstance(text, str) for text in (*lists[0], *lists[1])):
         raise ValueError("draw is not an object with seed, runs and order")
-    if not isinstance(thresholds, list) or len(thresholds) not in (0, len(lists[1])):
+    if not isinstance(thresholds, list) or len(thresholds) != len(lists[1]):
         raise ValueError("draw does not have as many thresholds as draws")
     numbers = [math.inf if value is None else value for value in thresholds]
     if not all(type(value) in (int, float) and value > 0 for value in numbers):
         raise ValueError("a threshold of the draw is neither a number above 0 nor null")
     draw = Draw(seed, tuple(lists[0]), tuple(lists[1]), tuple(numbers))
-    if numbers and fields.get("digest") != draw.digest:
+    if fields.get("digest") != draw.digest:
         raise ValueError("order or thresholds of the draw were changed; take the line as the page saved it")
     return draw
 
@@ -211,16 +205,16 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
     shares = dict(zip(answers.ids, answers.shares.tolist(), strict=True))
     counted, by_id = counted_draws(mine, task, complete_to, {name for name, share in shares.items() if not share})
     drawn = {}
-    for name, times in Counter(counted).items():
+    for name in counted:
         text = answers.texts[places[name]]
         if not shares[name]:
-            drawn[name] = DrawnAnswer(text, times, 0.0, 0.0)
+            drawn[name] = DrawnAnswer(text, 0.0, 0.0)
             continue
         marked = [mark.share for mark in by_id[name] if mark.spans is not None]
         included, left_out = by_id[name][0].inclusion(len(counted))
         weight, spans = shares[name] / included, sorted({s for mark in by_id[name] for s in mark.spans or ()})
         mean = fmean(marked) if marked else None
-        drawn[name] = DrawnAnswer(text, times, weight, mean, spans=spans, left_out=left_out)
+        drawn[name] = DrawnAnswer(text, weight, mean, spans=spans, left_out=left_out)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, several = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
@@ -235,10 +229,10 @@ def join_labels(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | 
         return MarksOfTask({}, {})
     counted, by_id = counted_draws(mine, answers.task, complete_to)
     drawn = {}
-    for name, times in Counter(counted).items():
+    for name in counted:
         answered, declined = (fmean(mark.labels[label] for mark in by_id[name]) for label in LABELS[:2])
         included, _ = by_id[name][0].inclusion(len(counted))
-        drawn[name] = DrawnAnswer(by_id[name][0].answer, times, 1 / included, answered, declined)
+        drawn[name] = DrawnAnswer(by_id[name][0].answer, 1 / included, answered, declined)
     counting = [mark for mark in mine if mark.id in drawn]
     by_annotator: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for mark in counting:
@@ -325,22 +319,7 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
         return f"the reference of {mark.id} is another one"
     if mark.language != (language := language_of(logged, answers.language)):  # it decides what a word is
         return f"the language of {mark.id} is {language}, not {mark.language}"
-    share, runs = answers.shares[place], len(mark.draw.runs)
-    # The chance is the mean of the shares of all runs. The shares of the other runs are between 0 and 1.
-    least, most = share / runs, (share + runs - 1) / runs
-    if not least - 1e-9 <= mark.chance <= most + 1e-9:
-        span = "" if runs == 1 else f", which makes it {least:.6f} to {most:.6f} for {runs} runs"
-        things = "words" if mark.kind == "spans" else "chances"
-        was = f"{mark.id} was drawn with chance {mark.chance:.6f}, but has {share:.6f} of the {things}{span}"
-        return f"{was}; take the line as the page saved it"
-    return changed_chance(mark)
-
-
-def changed_chance(mark: Mark) -> str:
-    """The reason why a line's chance is not that of its draw; empty where the digest holds. Lines of draws with replacement
-    may lack it."""
-    expected = chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs)
-    if mark.digest == expected or (mark.digest is None and not mark.draw.thresholds):
+    if mark.digest == chance_digest(mark.id, mark.chance, mark.draw.seed, mark.draw.runs):
         return ""
     return f"chance {mark.chance:g} of {mark.id} is not that of its draw; take the line as the page saved it"
 
