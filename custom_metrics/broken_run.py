@@ -159,27 +159,25 @@ def count(answers: Iterable[Sign]) -> Signs:
     """Count the signs of answers, one :class:`Sign` each."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
-    texts: set[Hashable] = set()
+    signs = [*answers]
     labelled = False
-    total = invalid = apart = 0
-    for kind, text, labels in answers:
-        total += 1
-        texts.add(text)
+    invalid = apart = 0
+    for (kind, labels), number in Counter((sign.kind, sign.labels) for sign in signs).items():
         is_invalid = kind is not None and kind not in _NOTED
         if labels is not None:
             labelled = True
-            apart += kind != "unfinished" and labels.strict != labels.robust
+            apart += number * (kind != "unfinished" and labels.strict != labels.robust)
             is_invalid = labels.robust == INVALID
             if is_invalid:
                 kind = kind or "other"
             elif kind != "loop" and kind not in _NOTED:  # its verdict can be read
                 kind = None
-        invalid += is_invalid
+        invalid += number * is_invalid
         if kind in _NOTED and not is_invalid:
-            noted[kind] += 1
+            noted[kind] += number
         elif kind:
-            kinds[kind] += 1
-    return Signs(total, kinds, invalid, len(texts), labelled, apart, **noted)
+            kinds[kind] += number
+    return Signs(len(signs), kinds, invalid, len({sign.text for sign in signs}), labelled, apart, **noted)
 
 
 def kind_of(answer: Answered) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
@@ -133,8 +134,16 @@ def _is_labelled(task: TaskRun) -> bool:
 def derive_signs(task: TaskRun) -> Derive:
     """What a reader of answers derives from each, so that :func:`signs_of` can count signs."""
     labelled = _is_labelled(task)
-    if not (labelled or (task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics))):
-        return lambda *row: {}
+    of_own_words = task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics)
+    return _derive_signs(labelled) if labelled or of_own_words else _derive_none
+
+
+def _derive_none(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+    return {}
+
+
+@cache
+def _derive_signs(labelled: bool) -> Derive:
     read_already = Labels(*READINGS) if labelled else None
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:

@@ -19,16 +19,18 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.data.samples import read_row_at, read_rows_with_offsets
+from lm_eval_tasks.data.samples import NO_SAMPLE, parse_sample, read_row_at, read_rows_with_offsets
 from lm_eval_tasks.definition.schema import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -70,24 +72,39 @@ class Column:
     """A value for every document."""
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
-    non_numeric: Mapping[int, Any]  # document to its value, if that is something else; in order
+    codes: NDArray[
+        np.int32
+    ]  # (documents,) the place of a value that is something else, -1 of others; empty without any
+    others: Sequence[Any]  # what else there is, each once: 200 runs of a task have few
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> Column:
         """Make the column of all documents' values."""
         if {*map(type, values)} <= {float, type(None)}:  # as in most columns
-            numbers = np.array(values, dtype=float)
-        else:
-            numbers = np.array([_number(value) for value in values])
-        no_numbers = np.flatnonzero(np.isnan(numbers)).tolist()
-        return cls(numbers, {index: values[index] for index in no_numbers if values[index] is not None})
+            return cls(np.array(values, dtype=float), _NO_CODES, ())
+        numbers, codes = np.array([_number(value) for value in values]), np.full(len(values), -1, dtype=np.int32)
+        others: list[Any] = []
+        by_identity: dict[int, int] = {}
+        by_text: dict[str, int] = {}
+        for document in np.flatnonzero(np.isnan(numbers)).tolist():
+            if (value := values[document]) is not None:
+                if (code := by_identity.get(id(value))) is None:
+                    code = by_identity[id(value)] = by_text.setdefault(json.dumps(value), len(others))
+                    others += [value][: code == len(others)]
+                codes[document] = code
+        return cls(numbers, codes, others) if others else cls(numbers, _NO_CODES, ())
+
+    @property
+    def non_numeric(self) -> dict[int, Any]:
+        """Document to its value, where that is no number; in order."""
+        documents = np.flatnonzero(self.codes >= 0)
+        return {at: self.others[of] for at, of in zip(documents.tolist(), self.codes[documents].tolist(), strict=True)}
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
         """(documents,) whether a document has a value."""
         defined = ~np.isnan(self.numbers)
-        defined[[*self.non_numeric]] = True
-        return np.asarray(defined)
+        return np.asarray(defined | (self.codes >= 0) if len(self.codes) else defined)
 
     def values(self) -> list[Any]:
         """The values of all documents, in order, as in the file, except that integers and booleans are floats."""
@@ -98,8 +115,10 @@ class Column:
 
     def only(self, documents: Sequence[int]) -> Column:
         """The values of some documents."""
-        places = [(new, old) for new, old in enumerate(documents) if old in self.non_numeric]
-        return Column(self.numbers[documents], {new: self.non_numeric[old] for new, old in places})
+        return Column(self.numbers[documents], self.codes[documents] if len(self.codes) else self.codes, self.others)
+
+
+_NO_CODES = np.empty(0, dtype=np.int32)
 
 
 def _number(value: Any) -> float:
@@ -209,41 +228,26 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    documents: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
-    by_filter: dict[str, _FilterRows] = {}
-    for place, row in read_rows_with_offsets(path):
-        document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
-        is_first = document not in documents
-        if is_first:
-            content = content_of(doc, _NOT_ASKED if cluster is None else ())
-            key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
-            documents[document] = (
-                bytes.fromhex(content),
-                _digest(str(row.get("prompt_hash") or "")),
-                digest_of(_response_of(row)) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan,
-                key,
-                sys.intern(str(doc["article"])) if "article" in doc else None,
-                sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, ""))),
-                str(doc.get("id", key)),
-            )
-        rows = by_filter.get(name) or by_filter.setdefault(name, _FilterRows())
-        if document not in rows.numbers:
-            reading = _filtered_answer(row)
-            answer = Answer("", "", doc, "", "", _response_of(row), {name: reading})
-            rows.append(document, place, reading.values, derive(answer, name, is_first) if derive is not None else {})
+    documents: dict[int, tuple[_Named, bytes, float]] = {}  # by doc_id
+    by_filter: dict[str, dict[int, _Read]] = {}  # by doc_id
+    for place, (document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
+        if is_first := row.document not in documents:
+            documents[row.document] = document.name, _digest(prompt), row.digest
+        rows = by_filter.setdefault(row.filter, {})
+        if row.document not in rows:
+            derived = row.derived(derive, document.doc, is_first)
+            rows[row.document] = _Read(place, row.reading.values, derived)
     order = sorted(documents)
-    ordered = [documents[document] for document in order]
-    contents, prompts, responses, keys, articles, passages, ids = (
-        map(list, zip(*ordered, strict=True)) if ordered else [[]] * 7
-    )
+    named, prompts, responses = zip(*map(documents.__getitem__, order), strict=True) if order else [()] * 3
+    contents, keys, articles, passages, ids = map(shared, zip(*named, strict=True)) if order else [()] * 5
     return Answers(
         path,
-        np.array(contents, dtype=f"S{_DIGEST}"),
-        np.array(prompts, dtype=f"S{_DIGEST}"),
+        np.frombuffer(shared(b"".join(contents)), dtype=f"S{_DIGEST}"),
+        np.frombuffer(shared(b"".join(each.ljust(_DIGEST, b"\0") for each in prompts)), dtype=f"S{_DIGEST}"),
         np.array(responses, dtype=float),
-        {name: rows.readings(order) for name, rows in by_filter.items()},
+        {name: _readings(rows, order) for name, rows in by_filter.items()},
         keys,
-        [key if article is None else article for article, key in zip(articles, keys, strict=True)]
+        shared(tuple(key if article is None else article for article, key in zip(articles, keys, strict=True)))
         if any(article is not None for article in articles)
         else None,
         passages if any(passages) else None,
@@ -251,35 +255,114 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     )
 
 
-class _FilterRows:
-    """The rows of a filter while they are read: lists of values by column, which cost the garbage collector no time."""
+class _Read(NamedTuple):
+    place: int  # the byte at which a row begins
+    values: Mapping[str, Any]
+    derived: Mapping[str, Any]
 
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}  # doc_id to the number of its row
-        self._places: list[int] = []
-        self._columns: tuple[dict[str, list[Any]], ...] = ({}, {})
 
-    def append(self, document: int, place: int, values: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
-        number = self.numbers[document] = len(self._places)
-        self._places.append(place)
-        for columns, row in zip(self._columns, (values, derived), strict=True):
-            for name, value in row.items():
-                if (column := columns.get(name)) is None:
-                    column = columns[name] = []
-                if len(column) < number:
-                    column += [None] * (number - len(column))
-                column.append(value)
+def _readings(rows: Mapping[int, _Read], order: Sequence[int]) -> FilteredAnswers:
+    """The rows of documents in the given order, with empty ones for documents that have none."""
+    ordered = [rows.get(document, _NO_ROW) for document in order]
+    columns, derived = (
+        {name: Column.from_values([row.get(name) for row in of_rows]) for name in dict.fromkeys(chain(*of_rows))}
+        for of_rows in ([row.values for row in ordered], [row.derived for row in ordered])
+    )
+    return FilteredAnswers(np.array([row.place for row in ordered], dtype=np.int64), columns, derived)
 
-    def readings(self, order: Sequence[int]) -> FilteredAnswers:
-        """The rows of documents in the given order, with empty ones for documents that have none."""
-        numbers = [self.numbers.get(document, -1) for document in order]
-        for column in (*self._columns[0].values(), *self._columns[1].values()):
-            column += [None] * (len(self._places) + 1 - len(column))  # the last stands for a missing row
-        columns, derived = (
-            {name: Column.from_values([column[number] for number in numbers]) for name, column in by_name.items()}
-            for by_name in self._columns
-        )
-        return FilteredAnswers(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
+
+_NO_ROW = _Read(-1, {}, {})
+
+
+# ------------------------------------------------------------------ what runs have in common, which is read once
+
+_Same = TypeVar("_Same", bound=Hashable)
+
+
+@lru_cache(maxsize=64)
+def shared(values: _Same) -> _Same:
+    """The values; equal ones of several runs are one object."""
+    return values
+
+
+class _Named(NamedTuple):
+    """What is kept of a document."""
+
+    content: bytes
+    key: str
+    article: str | None
+    passage: str
+    id: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Document:
+    """A document, known by its identity."""
+
+    doc: Mapping[str, Any]
+    name: _Named
+
+    @classmethod
+    def of(cls, doc: Mapping[str, Any], cluster: str | None) -> _Document:
+        content = content_of(doc, _NOT_ASKED if cluster is None else ())
+        key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
+        article = sys.intern(str(doc["article"])) if "article" in doc else None
+        passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
+        return cls(doc, _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key))))
+
+
+class _Row:
+    """A row without its document and prompt."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self.document: int = row["doc_id"]
+        self.filter = str(row.get("filter", "none"))
+        self.response = _response_of(row)
+        self.digest = digest_of(self.response) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan
+        self.reading = _filtered_answer(row)
+        self._derived: dict[tuple[Derive, bool], Mapping[str, Any]] = {}
+
+    def derived(self, derive: Derive | None, doc: Mapping[str, Any], is_first: bool) -> Mapping[str, Any]:
+        if derive is None:
+            return {}
+        if (known := self._derived.get((derive, is_first))) is None:
+            answer = Answer("", "", doc, "", "", self.response, {self.filter: self.reading})
+            known = self._derived[derive, is_first] = derive(answer, self.filter, is_first)
+        return known
+
+
+_HEAD = re.compile(rb'\{"doc_id": \d+, "doc": (?=\{)')
+_ENDS = b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "prompt_hash": "', b'", "target_hash": "'
+"""Where a document, what follows it, a prompt and its digest begin or end as the harness writes rows. Inside a string the
+quotes of these keys would be escaped; inside another object, the parts would not parse."""
+
+
+def _read_line(line: bytes, cluster: str | None) -> tuple[_Document, str, _Row]:
+    """A row: its document, the digest of its prompt, and the rest. Where their ends are found, the prompt, which is most of
+    the row, is not parsed, and a document, or an equal answer to it, is parsed once for all runs and filters."""
+    head, resps = _HEAD.match(line), line.rfind(_ENDS[2])
+    digest = line.rfind(_ENDS[3], resps)
+    if head and line.startswith(_ENDS[4], digest + 82):
+        target = line.find(_ENDS[0], head.end())
+        arguments = line.find(_ENDS[1], target)
+        if 0 < target < arguments < resps < digest:
+            with suppress(*NO_SAMPLE):
+                document = _document(line[head.end() : target + 1], cluster)
+                rest = b"%s{}%s%s" % (line[: head.end()], line[target + 1 : arguments], line[resps + 1 : digest])
+                row = _row(document, rest + line[digest + 83 :])
+                return document, line[digest + 18 : digest + 82].decode(), row
+    sample = parse_sample(line)
+    return _Document.of(sample["doc"], cluster), str(sample.get("prompt_hash") or ""), _Row(sample)
+
+
+@lru_cache(maxsize=4096)
+def _document(text: bytes, cluster: str | None) -> _Document:
+    return _Document.of(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
+
+
+@lru_cache(maxsize=8192)
+def _row(document: _Document, rest: bytes) -> _Row:
+    return _Row(parse_sample(rest))
 
 
 def _response_of(row: Mapping[str, Any]) -> str:
@@ -365,6 +448,7 @@ def digest_of(text: str) -> float:
     return float(int.from_bytes(digest, "little"))
 
 
+@lru_cache(maxsize=4096)  # runs of the same prompts
 def _digest(text: str) -> bytes:
     """16 bytes; none of an empty text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest() if text else b""
