@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,13 +104,8 @@ def as_answered(doc: Mapping[str, Any], response: Any) -> Answered:
     return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
-class Sign(NamedTuple):
-    """The signs of one answer: in which way it is no answer (``None``: it is one), its text or a digest of it, and its
-    labels."""
-
-    kind: str | None
-    text: Hashable
-    labels: Labels | None = None
+Sign = tuple[str | None, Labels | None]
+"""In which way an answer is none (``None``: it is one), and its labels."""
 
 
 class Signs(NamedTuple):
@@ -149,20 +144,18 @@ class Signs(NamedTuple):
 
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
-    return count(
-        Sign(kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
-        for answer in answers
-    )
+    listed = [*answers]
+    texts = {answer.response if isinstance(answer.response, str) else "" for answer in listed}
+    return count(Counter((kind_of(answer), answer.labels) for answer in listed), len(texts))
 
 
-def count(answers: Iterable[Sign]) -> Signs:
-    """Count the signs of answers, one :class:`Sign` each."""
+def count(answers: Mapping[Sign, int], different: int) -> Signs:
+    """Count the signs of answers: how many have each :class:`Sign`, and how many `different` ones there are."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
-    signs = [*answers]
     labelled = False
     invalid = apart = 0
-    for (kind, labels), number in Counter((sign.kind, sign.labels) for sign in signs).items():
+    for (kind, labels), number in answers.items():
         is_invalid = kind is not None and kind not in _NOTED
         if labels is not None:
             labelled = True
@@ -177,7 +170,7 @@ def count(answers: Iterable[Sign]) -> Signs:
             noted[kind] += number
         elif kind:
             kinds[kind] += number
-    return Signs(len(signs), kinds, invalid, len({sign.text for sign in signs}), labelled, apart, **noted)
+    return Signs(sum(answers.values()), kinds, invalid, different, labelled, apart, **noted)
 
 
 def kind_of(answer: Answered) -> str | None:

@@ -20,7 +20,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -113,7 +112,7 @@ class Column:
             values[document] = value
         return values
 
-    def only(self, documents: Sequence[int]) -> Column:
+    def only(self, documents: Sequence[int] | NDArray[np.int64]) -> Column:
         """The values of some documents."""
         return Column(self.numbers[documents], self.codes[documents] if len(self.codes) else self.codes, self.others)
 
@@ -147,7 +146,7 @@ class FilteredAnswers:
         return FilteredAnswers(self.places[documents], *columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answers:
     """A model's answers to the documents of a task, in their order. An answer that is needed is read again."""
 
@@ -228,22 +227,22 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    documents: dict[int, tuple[_Named, bytes, float]] = {}  # by doc_id
+    documents: dict[int, tuple[_Named, str, float]] = {}  # by doc_id
     by_filter: dict[str, dict[int, _Read]] = {}  # by doc_id
-    for place, (document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
-        if is_first := row.document not in documents:
-            documents[row.document] = document.name, _digest(prompt), row.digest
-        rows = by_filter.setdefault(row.filter, {})
-        if row.document not in rows:
-            derived = row.derived(derive, document.doc, is_first)
-            rows[row.document] = _Read(place, row.reading.values, derived)
+    for place, (number, document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
+        if is_first := number not in documents:
+            documents[number] = document.name, prompt, row.digest
+        if (rows := by_filter.get(row.filter)) is None:
+            rows = by_filter[row.filter] = {}
+        if number not in rows:
+            rows[number] = place, row.reading.values, row.derived(derive, document.doc, is_first)
     order = sorted(documents)
     named, prompts, responses = zip(*map(documents.__getitem__, order), strict=True) if order else [()] * 3
     contents, keys, articles, passages, ids = map(shared, zip(*named, strict=True)) if order else [()] * 5
     return Answers(
         path,
         np.frombuffer(shared(b"".join(contents)), dtype=f"S{_DIGEST}"),
-        np.frombuffer(shared(b"".join(each.ljust(_DIGEST, b"\0") for each in prompts)), dtype=f"S{_DIGEST}"),
+        np.frombuffer(shared(b"".join(map(_digest, prompts))), dtype=f"S{_DIGEST}"),
         np.array(responses, dtype=float),
         {name: _readings(rows, order) for name, rows in by_filter.items()},
         keys,
@@ -255,23 +254,25 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     )
 
 
-class _Read(NamedTuple):
-    place: int  # the byte at which a row begins
-    values: Mapping[str, Any]
-    derived: Mapping[str, Any]
+_Read = tuple[int, Mapping[str, Any], Mapping[str, Any]]
+"""The byte at which a row begins, its values, and derived ones."""
+
+_NO_ROW: _Read = -1, {}, {}
 
 
 def _readings(rows: Mapping[int, _Read], order: Sequence[int]) -> FilteredAnswers:
     """The rows of documents in the given order, with empty ones for documents that have none."""
-    ordered = [rows.get(document, _NO_ROW) for document in order]
-    columns, derived = (
-        {name: Column.from_values([row.get(name) for row in of_rows]) for name in dict.fromkeys(chain(*of_rows))}
-        for of_rows in ([row.values for row in ordered], [row.derived for row in ordered])
-    )
-    return FilteredAnswers(np.array([row.place for row in ordered], dtype=np.int64), columns, derived)
+    places, values, derived = zip(*[rows.get(document, _NO_ROW) for document in order], strict=True)
+    return FilteredAnswers(np.array(places, dtype=np.int64), _columns(values), _columns(derived))
 
 
-_NO_ROW = _Read(-1, {}, {})
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """The columns of rows, many of which are one object."""
+    distinct = {id(row): row for row in rows}
+    code_of = dict(zip(distinct, range(len(distinct)), strict=True))
+    codes = np.array([code_of[id(row)] for row in rows])
+    names = dict.fromkeys(chain(*distinct.values()))
+    return {name: Column.from_values([row.get(name) for row in distinct.values()]).only(codes) for name in names}
 
 
 # ------------------------------------------------------------------ what runs have in common, which is read once
@@ -314,12 +315,11 @@ class _Document:
 class _Row:
     """A row without its document and prompt."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
-        self.document: int = row["doc_id"]
+    def __init__(self, row: Mapping[str, Any], reading: FilteredAnswer) -> None:
         self.filter = str(row.get("filter", "none"))
         self.response = _response_of(row)
         self.digest = digest_of(self.response) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan
-        self.reading = _filtered_answer(row)
+        self.reading = reading
         self._derived: dict[tuple[Derive, bool], Mapping[str, Any]] = {}
 
     def derived(self, derive: Derive | None, doc: Mapping[str, Any], is_first: bool) -> Mapping[str, Any]:
@@ -327,32 +327,36 @@ class _Row:
             return {}
         if (known := self._derived.get((derive, is_first))) is None:
             answer = Answer("", "", doc, "", "", self.response, {self.filter: self.reading})
-            known = self._derived[derive, is_first] = derive(answer, self.filter, is_first)
+            known = self._derived[derive, is_first] = _mapping(*derive(answer, self.filter, is_first).items())
         return known
 
 
-_HEAD = re.compile(rb'\{"doc_id": \d+, "doc": (?=\{)')
-_ENDS = b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "prompt_hash": "', b'", "target_hash": "'
-"""Where a document, what follows it, a prompt and its digest begin or end as the harness writes rows. Inside a string the
-quotes of these keys would be escaped; inside another object, the parts would not parse."""
+_HEAD, _ENDS = (
+    b'{"doc_id": ',
+    (b', "doc": {', b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "doc_hash": "'),
+)
+_HASHES = re.compile(rb', "doc_hash": "\w{64}", "prompt_hash": "(\w{64})", "target_hash": "\w{64}", ')
+"""Where parts of a row begin or end, as the harness writes it. Inside a string the quotes of these keys would be escaped;
+inside another object, the parts would not parse."""
 
 
-def _read_line(line: bytes, cluster: str | None) -> tuple[_Document, str, _Row]:
-    """A row: its document, the digest of its prompt, and the rest. Where their ends are found, the prompt, which is most of
-    the row, is not parsed, and a document, or an equal answer to it, is parsed once for all runs and filters."""
-    head, resps = _HEAD.match(line), line.rfind(_ENDS[2])
-    digest = line.rfind(_ENDS[3], resps)
-    if head and line.startswith(_ENDS[4], digest + 82):
-        target = line.find(_ENDS[0], head.end())
-        arguments = line.find(_ENDS[1], target)
-        if 0 < target < arguments < resps < digest:
-            with suppress(*NO_SAMPLE):
-                document = _document(line[head.end() : target + 1], cluster)
-                rest = b"%s{}%s%s" % (line[: head.end()], line[target + 1 : arguments], line[resps + 1 : digest])
-                row = _row(document, rest + line[digest + 83 :])
-                return document, line[digest + 18 : digest + 82].decode(), row
+def _read_line(line: bytes, cluster: str | None) -> tuple[int, _Document, str, _Row]:
+    """A row: the number of its document, the document, the digest of its prompt, and the rest. Where their ends are found,
+    the prompt, most of the row, is not parsed, and a document, or an equal answer to it, once for all runs and filters."""
+    try:
+        doc = line.index(_ENDS[0], len(_HEAD))
+        target = line.index(_ENDS[1], doc)
+        resps = line.rindex(_ENDS[3], line.index(_ENDS[2], target))
+        hashes = _HASHES.match(line, line.rindex(_ENDS[4], resps))
+        if hashes and line.startswith(_HEAD):
+            document = _document(line[doc + 9 : target + 1], cluster)
+            row = _row(document, line[resps + 1 : hashes.start()], line[hashes.end() :])
+            return int(line[len(_HEAD) : doc]), document, hashes[1].decode(), row
+    except NO_SAMPLE:
+        pass
     sample = parse_sample(line)
-    return _Document.of(sample["doc"], cluster), str(sample.get("prompt_hash") or ""), _Row(sample)
+    prompt, row = str(sample.get("prompt_hash") or ""), _Row(sample, _filtered_answer(sample))
+    return sample["doc_id"], _Document.of(sample["doc"], cluster), prompt, row
 
 
 @lru_cache(maxsize=4096)
@@ -361,8 +365,20 @@ def _document(text: bytes, cluster: str | None) -> _Document:
 
 
 @lru_cache(maxsize=8192)
-def _row(document: _Document, rest: bytes) -> _Row:
-    return _Row(parse_sample(rest))
+def _row(document: _Document, text: bytes, values: bytes) -> _Row:
+    row = parse_sample(b'{"doc_id": 0, "doc": {}%s}' % text)
+    return _Row(row, FilteredAnswer(_filtered_answer(row).answer, _values(tuple(row["metrics"]), values)))
+
+
+@lru_cache(maxsize=4096)
+def _values(metrics: tuple[str, ...], text: bytes) -> Mapping[str, Any]:
+    values = parse_sample(b'{"doc_id": 0, "doc": {}, "resps": [[null]], %s' % text)
+    return {name: values[name] for name in metrics}
+
+
+@lru_cache(maxsize=4096)
+def _mapping(*items: tuple[str, Any]) -> Mapping[str, Any]:
+    return dict(items)
 
 
 def _response_of(row: Mapping[str, Any]) -> str:
@@ -450,8 +466,9 @@ def digest_of(text: str) -> float:
 
 @lru_cache(maxsize=4096)  # runs of the same prompts
 def _digest(text: str) -> bytes:
-    """16 bytes; none of an empty text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest() if text else b""
+    """16 bytes, zeros of an empty text."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+    return digest if text else bytes(_DIGEST)
 
 
 Turns = Sequence[tuple[str, str]]
