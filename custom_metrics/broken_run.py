@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +98,10 @@ def as_answered(doc: Mapping[str, Any], response: Any) -> Answered:
     return Answered(response, question if isinstance(question, str) else None, passages, doc.get("language"))
 
 
+Sign = tuple[str | None, Labels | None]
+"""In which way an answer is none (``None``: it is one), and its labels."""
+
+
 class Signs(NamedTuple):
     """Counts over the answers of a task.
 
@@ -134,37 +138,33 @@ class Signs(NamedTuple):
 
 def signs_of(answers: Iterable[Answered]) -> Signs:
     """Count the signs of a broken run in the answers of a task. Either all answers have labels, or none has."""
-    return count(
-        (kind_of(answer), answer.response if isinstance(answer.response, str) else "", answer.labels)
-        for answer in answers
-    )
+    listed = [*answers]
+    texts = {answer.response if isinstance(answer.response, str) else "" for answer in listed}
+    return count(Counter((kind_of(answer), answer.labels) for answer in listed), len(texts))
 
 
-def count(answers: Iterable[tuple[str | None, Hashable, Labels | None]]) -> Signs:
-    """Count the signs of answers: of each how it is no answer (``None``: it is one), its text or a digest, its labels."""
+def count(answers: Mapping[Sign, int], different: int) -> Signs:
+    """Count the signs of answers: how many have each :class:`Sign`, and how many `different` ones there are."""
     kinds: Counter[str] = Counter()
     noted: Counter[str] = Counter()
-    texts: set[Hashable] = set()
     labelled = False
-    total = invalid = apart = 0
-    for kind, text, labels in answers:
-        total += 1
-        texts.add(text)
+    invalid = apart = 0
+    for (kind, labels), number in answers.items():
         is_invalid = kind is not None and kind not in _NOTED
         if labels is not None:
             labelled = True
-            apart += kind != "unfinished" and labels.strict != labels.robust
+            apart += number * (kind != "unfinished" and labels.strict != labels.robust)
             is_invalid = labels.robust == INVALID
             if is_invalid:
                 kind = kind or "other"
             elif kind != "loop" and kind not in _NOTED:  # its verdict can be read
                 kind = None
-        invalid += is_invalid
+        invalid += number * is_invalid
         if kind in _NOTED and not is_invalid:
-            noted[kind] += 1
+            noted[kind] += number
         elif kind:
-            kinds[kind] += 1
-    return Signs(total, kinds, invalid, len(texts), labelled, apart, **noted)
+            kinds[kind] += number
+    return Signs(sum(answers.values()), kinds, invalid, different, labelled, apart, **noted)
 
 
 def kind_of(answer: Answered) -> str | None:

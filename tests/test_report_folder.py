@@ -152,12 +152,12 @@ def test_what_was_read_is_kept_until_a_file_changes(
     written(folder, site)
     assert len(read) == 4
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in before} == before
-    for damage in (b"", b"PK", next(site.rglob("*.npz")).read_bytes()[:500]):
-        next(site.rglob("*.npz")).write_bytes(damage)
+    for damage in (b"", b"PK", next(site.rglob("*.answers")).read_bytes()[:500]):
+        next(site.rglob("*.answers")).write_bytes(damage)
         written(folder, site)
     assert len(read) == 4 + 3
-    assert {path: path.read_bytes() for path in before if path.suffix != ".npz"} == {
-        path: content for path, (_, content) in before.items() if path.suffix != ".npz"
+    assert {path: path.read_bytes() for path in before if path.suffix != ".answers"} == {
+        path: content for path, (_, content) in before.items() if path.suffix != ".answers"
     }
     new = another(folder, "new")
     written(folder, site)

@@ -139,6 +139,7 @@ def _is_plain(value: str) -> bool:
     return value.lower() in _PLAIN or bool(_NUMBER.fullmatch(value) or is_variable)
 
 
+@lru_cache(maxsize=4096)  # results files repeat the settings of their tasks
 def _text(text: str) -> str:
     if text.lstrip()[:1] in ("{", "["):
         try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
@@ -56,7 +56,7 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
     """The samples of a file, each document once; errors are those of :func:`read_rows_with_offsets`."""
     seen: dict[int, Any] = {}
     differing = 0
-    for _, sample in read_rows_with_offsets(path, _sample):
+    for _, sample in read_rows_with_offsets(path, parse_sample):
         if not isinstance(sample["resps"][0][0], (str, type(None))):
             raise CorruptSource(f"{path}: its answers are log-likelihoods, not texts")
         identity = sample["doc_id"]
@@ -69,12 +69,12 @@ def read_samples(path: Path) -> Iterator[dict[str, Any]]:
         log.warning("%s: %d further answers to the same documents; the first of each counts", path, differing)
 
 
-_NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+NO_SAMPLE = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
 _SURROGATE = re.compile(rb"\\u[dD]")  # how JSON writes one
 _PARSE = json.JSONDecoder().decode  # faster than `json.loads`, which checks its options first
 
 
-def _sample(line: bytes) -> dict[str, Any]:
+def parse_sample(line: bytes) -> dict[str, Any]:
     """Parse a line as a sample, without secrets; lone surrogates, which UTF-8 cannot encode, are replaced."""
     sample = _PARSE(line.decode())
     if _SURROGATE.search(line):
@@ -114,31 +114,20 @@ def write_without_secrets(path: Path, to: Path) -> bool:
     try:
         if (read := _PARSE(first.decode())) == without_secrets(read):
             return False
-    except _NO_SAMPLE:
+    except NO_SAMPLE:
         return False
     with to.open("w", encoding="utf-8") as stream:
         stream.writelines(
-            json.dumps(row, ensure_ascii=False) + "\n" for _, row in read_rows_with_offsets(path, _sample)
+            json.dumps(row, ensure_ascii=False) + "\n" for _, row in read_rows_with_offsets(path, parse_sample)
         )
     return True
 
 
-def _promptless_sample(line: bytes) -> dict[str, Any]:
-    """Parse a line as :func:`_sample` does, without its prompt, which is most of the line, where the prompt's ends are
-    found. (Inside a string the quotes of these keys would be escaped; inside another object, the rest would not parse.)"""
-    start, end = line.find(b', "arguments": {'), line.rfind(b'}, "resps": [')
-    if 0 < start < end:
-        try:
-            return _sample(line[:start] + line[end + 1 :])
-        except _NO_SAMPLE:
-            pass
-    return _sample(line)
+_Parsed = TypeVar("_Parsed")
 
 
-def read_rows_with_offsets(
-    path: Path, parse: Callable[[bytes], dict[str, Any]] = _promptless_sample
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a samples file, one for each document and filter, without prompts, each after its offset in bytes (for
+def read_rows_with_offsets(path: Path, parse: Callable[[bytes], _Parsed]) -> Iterator[tuple[int, _Parsed]]:
+    """The rows of a samples file, one for each document and filter, each after its offset in bytes (for
     :func:`read_row_at`). A truncated last line is left out, with a warning; any other that is no sample is a
     CorruptSource."""
     count = start = end = 0
@@ -150,7 +139,7 @@ def read_rows_with_offsets(
                 raise CorruptSource(f"{path}, line {broken[0]}: no sample ({broken[1]})")
             try:
                 sample = parse(line)
-            except _NO_SAMPLE as error:
+            except NO_SAMPLE as error:
                 if isinstance(error, UnicodeDecodeError) and line.endswith(b"\n"):  # else cut within a character
                     raise CorruptSource(f"{path} is no UTF-8 text after line {number - 1}: {error}") from error
                 if line.strip():
@@ -167,8 +156,8 @@ def read_row_at(stream: BinaryIO, offset: int) -> dict[str, Any]:
     changed since :func:`read_rows_with_offsets`: a CorruptSource."""
     stream.seek(offset)
     try:
-        return _sample(stream.readline())
-    except _NO_SAMPLE as error:
+        return parse_sample(stream.readline())
+    except NO_SAMPLE as error:
         raise CorruptSource(f"{stream.name} has changed while it was read, or is damaged at byte {offset}") from error
 
 

@@ -4,11 +4,16 @@ were cut, or many of its answers cannot be read."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from functools import cache
+from itertools import compress, repeat
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from custom_metrics.broken_run import MOST_INVALID, Labels, Signs, as_answered, count, faults, kind_of
+import numpy as np
+
+from custom_metrics.broken_run import MOST_INVALID, Labels, Sign, Signs, as_answered, count, faults, kind_of
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.data.provenance import CUT, mapping
@@ -118,11 +123,14 @@ def signs_of(task: TaskRun, answers: Answers | None) -> Signs:
     """Count the signs of a broken run in the answers of a task, read with :func:`derive_signs`. In other answers, and those
     of other tasks, it is a sign that all are equal. The counts are 0 if no answers were logged (``None``)."""
     if answers is None:
-        return count(())
-    is_derived = any(_KIND in filtered.derived for filtered in answers.readings.values())
-    if not is_derived:
-        return count((None, text, None) for text in answers.responses.tolist())
-    return count(_signs(answers, _is_labelled(task)))
+        return count({}, 0)
+    if answers not in _COUNTED:
+        _COUNTED[answers] = _counted(answers, _is_labelled(task))
+    return _COUNTED[answers]
+
+
+_COUNTED: WeakKeyDictionary[Answers, Signs] = WeakKeyDictionary()
+"""A report needs the signs of a task for several of its parts."""
 
 
 def _is_labelled(task: TaskRun) -> bool:
@@ -132,8 +140,16 @@ def _is_labelled(task: TaskRun) -> bool:
 def derive_signs(task: TaskRun) -> Derive:
     """What a reader of answers derives from each, so that :func:`signs_of` can count signs."""
     labelled = _is_labelled(task)
-    if not (labelled or (task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics))):
-        return lambda *row: {}
+    of_own_words = task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics)
+    return _derive_signs(labelled) if labelled or of_own_words else _derive_none
+
+
+def _derive_none(answer: Answer, name: str, first: bool) -> dict[str, Any]:
+    return {}
+
+
+@cache
+def _derive_signs(labelled: bool) -> Derive:
     read_already = Labels(*READINGS) if labelled else None
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
@@ -148,19 +164,23 @@ def derive_signs(task: TaskRun) -> Derive:
     return derive
 
 
-def _signs(answers: Answers, labelled: bool) -> Iterator[tuple[str | None, str, Labels | None]]:
+def _counted(answers: Answers, labelled: bool) -> Signs:
     columns = [filtered.derived[_KIND].values() for filtered in answers.readings.values() if _KIND in filtered.derived]
-    kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
-    texts = answers.responses.tolist()
-    if not labelled:
-        yield from zip(kinds, texts, repeat(None), strict=False)
-        return
+    kinds: Iterable[Any] = map(_first_kind, *columns) if columns else repeat(None, len(answers))
+    texts = answers.responses
+    if not (columns and labelled):
+        return count(Counter(zip(kinds, repeat(None))), len(np.unique(texts, equal_nan=False)))
     if not {*READINGS} <= answers.readings.keys():
-        return
+        return count({}, 0)
     readings = [answers.readings[name] for name in READINGS]
-    both = (readings[0].present & readings[1].present).tolist()  # of a file that was cut, the last may lack one
-    strict, robust = (filtered.derived[_LABEL].values() for filtered in readings)
-    for kind, text, is_read, *labels in zip(kinds, texts, both, strict, robust, strict=True):
-        if is_read:
-            label_names = (label if isinstance(label, str) else _LABELS[int(label)] for label in labels)
-            yield kind, text, Labels(*label_names)
+    both = readings[0].present & readings[1].present  # of a file that was cut, the last may lack one
+    labels = (compress(filtered.derived[_LABEL].values(), both) for filtered in readings)
+    signs: dict[Sign, int] = {
+        (kind, Labels(*(label if isinstance(label, str) else _LABELS[int(label)] for label in of_both))): number
+        for (kind, *of_both), number in Counter(zip(compress(kinds, both), *labels, strict=True)).items()
+    }
+    return count(signs, len(np.unique(texts[both], equal_nan=False)))
+
+
+def _first_kind(*kinds: str | None) -> str | None:
+    return next((kind for kind in kinds if kind is not None), None)

@@ -19,16 +19,17 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_eval_tasks.data.samples import read_row_at, read_rows_with_offsets
+from lm_eval_tasks.data.samples import NO_SAMPLE, parse_sample, read_row_at, read_rows_with_offsets
 from lm_eval_tasks.definition.schema import OF_DETECTION
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -70,24 +71,39 @@ class Column:
     """A value for every document."""
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
-    non_numeric: Mapping[int, Any]  # document to its value, if that is something else; in order
+    codes: NDArray[
+        np.int32
+    ]  # (documents,) the place of a value that is something else, -1 of others; empty without any
+    others: Sequence[Any]  # what else there is, each once: 200 runs of a task have few
 
     @classmethod
     def from_values(cls, values: Sequence[Any]) -> Column:
         """Make the column of all documents' values."""
         if {*map(type, values)} <= {float, type(None)}:  # as in most columns
-            numbers = np.array(values, dtype=float)
-        else:
-            numbers = np.array([_number(value) for value in values])
-        no_numbers = np.flatnonzero(np.isnan(numbers)).tolist()
-        return cls(numbers, {index: values[index] for index in no_numbers if values[index] is not None})
+            return cls(np.array(values, dtype=float), _NO_CODES, ())
+        numbers, codes = np.array([_number(value) for value in values]), np.full(len(values), -1, dtype=np.int32)
+        others: list[Any] = []
+        by_identity: dict[int, int] = {}
+        by_text: dict[str, int] = {}
+        for document in np.flatnonzero(np.isnan(numbers)).tolist():
+            if (value := values[document]) is not None:
+                if (code := by_identity.get(id(value))) is None:
+                    code = by_identity[id(value)] = by_text.setdefault(json.dumps(value), len(others))
+                    others += [value][: code == len(others)]
+                codes[document] = code
+        return cls(numbers, codes, others) if others else cls(numbers, _NO_CODES, ())
+
+    @property
+    def non_numeric(self) -> dict[int, Any]:
+        """Document to its value, where that is no number; in order."""
+        documents = np.flatnonzero(self.codes >= 0)
+        return {at: self.others[of] for at, of in zip(documents.tolist(), self.codes[documents].tolist(), strict=True)}
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
         """(documents,) whether a document has a value."""
         defined = ~np.isnan(self.numbers)
-        defined[[*self.non_numeric]] = True
-        return np.asarray(defined)
+        return np.asarray(defined | (self.codes >= 0) if len(self.codes) else defined)
 
     def values(self) -> list[Any]:
         """The values of all documents, in order, as in the file, except that integers and booleans are floats."""
@@ -96,10 +112,12 @@ class Column:
             values[document] = value
         return values
 
-    def only(self, documents: Sequence[int]) -> Column:
+    def only(self, documents: Sequence[int] | NDArray[np.int64]) -> Column:
         """The values of some documents."""
-        places = [(new, old) for new, old in enumerate(documents) if old in self.non_numeric]
-        return Column(self.numbers[documents], {new: self.non_numeric[old] for new, old in places})
+        return Column(self.numbers[documents], self.codes[documents] if len(self.codes) else self.codes, self.others)
+
+
+_NO_CODES = np.empty(0, dtype=np.int32)
 
 
 def _number(value: Any) -> float:
@@ -128,7 +146,7 @@ class FilteredAnswers:
         return FilteredAnswers(self.places[documents], *columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answers:
     """A model's answers to the documents of a task, in their order. An answer that is needed is read again."""
 
@@ -209,41 +227,26 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    documents: dict[int, tuple[bytes, bytes, float, str, str | None, str, str]] = {}  # by doc_id
-    by_filter: dict[str, _FilterRows] = {}
-    for place, row in read_rows_with_offsets(path):
-        document, doc, name = row["doc_id"], row["doc"], str(row.get("filter", "none"))
-        is_first = document not in documents
-        if is_first:
-            content = content_of(doc, _NOT_ASKED if cluster is None else ())
-            key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
-            documents[document] = (
-                bytes.fromhex(content),
-                _digest(str(row.get("prompt_hash") or "")),
-                digest_of(_response_of(row)) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan,
-                key,
-                sys.intern(str(doc["article"])) if "article" in doc else None,
-                sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, ""))),
-                str(doc.get("id", key)),
-            )
-        rows = by_filter.get(name) or by_filter.setdefault(name, _FilterRows())
-        if document not in rows.numbers:
-            reading = _filtered_answer(row)
-            answer = Answer("", "", doc, "", "", _response_of(row), {name: reading})
-            rows.append(document, place, reading.values, derive(answer, name, is_first) if derive is not None else {})
+    documents: dict[int, tuple[_Named, str, float]] = {}  # by doc_id
+    by_filter: dict[str, dict[int, _Read]] = {}  # by doc_id
+    for place, (number, document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
+        if is_first := number not in documents:
+            documents[number] = document.name, prompt, row.digest
+        if (rows := by_filter.get(row.filter)) is None:
+            rows = by_filter[row.filter] = {}
+        if number not in rows:
+            rows[number] = place, row.reading.values, row.derived(derive, document.doc, is_first)
     order = sorted(documents)
-    ordered = [documents[document] for document in order]
-    contents, prompts, responses, keys, articles, passages, ids = (
-        map(list, zip(*ordered, strict=True)) if ordered else [[]] * 7
-    )
+    named, prompts, responses = zip(*map(documents.__getitem__, order), strict=True) if order else [()] * 3
+    contents, keys, articles, passages, ids = map(shared, zip(*named, strict=True)) if order else [()] * 5
     return Answers(
         path,
-        np.array(contents, dtype=f"S{_DIGEST}"),
-        np.array(prompts, dtype=f"S{_DIGEST}"),
+        np.frombuffer(shared(b"".join(contents)), dtype=f"S{_DIGEST}"),
+        np.frombuffer(shared(b"".join(map(_digest, prompts))), dtype=f"S{_DIGEST}"),
         np.array(responses, dtype=float),
-        {name: rows.readings(order) for name, rows in by_filter.items()},
+        {name: _readings(rows, order) for name, rows in by_filter.items()},
         keys,
-        [key if article is None else article for article, key in zip(articles, keys, strict=True)]
+        shared(tuple(key if article is None else article for article, key in zip(articles, keys, strict=True)))
         if any(article is not None for article in articles)
         else None,
         passages if any(passages) else None,
@@ -251,35 +254,131 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     )
 
 
-class _FilterRows:
-    """The rows of a filter while they are read: lists of values by column, which cost the garbage collector no time."""
+_Read = tuple[int, Mapping[str, Any], Mapping[str, Any]]
+"""The byte at which a row begins, its values, and derived ones."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}  # doc_id to the number of its row
-        self._places: list[int] = []
-        self._columns: tuple[dict[str, list[Any]], ...] = ({}, {})
+_NO_ROW: _Read = -1, {}, {}
 
-    def append(self, document: int, place: int, values: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
-        number = self.numbers[document] = len(self._places)
-        self._places.append(place)
-        for columns, row in zip(self._columns, (values, derived), strict=True):
-            for name, value in row.items():
-                if (column := columns.get(name)) is None:
-                    column = columns[name] = []
-                if len(column) < number:
-                    column += [None] * (number - len(column))
-                column.append(value)
 
-    def readings(self, order: Sequence[int]) -> FilteredAnswers:
-        """The rows of documents in the given order, with empty ones for documents that have none."""
-        numbers = [self.numbers.get(document, -1) for document in order]
-        for column in (*self._columns[0].values(), *self._columns[1].values()):
-            column += [None] * (len(self._places) + 1 - len(column))  # the last stands for a missing row
-        columns, derived = (
-            {name: Column.from_values([column[number] for number in numbers]) for name, column in by_name.items()}
-            for by_name in self._columns
-        )
-        return FilteredAnswers(np.array([*self._places, -1], dtype=np.int64)[numbers], columns, derived)
+def _readings(rows: Mapping[int, _Read], order: Sequence[int]) -> FilteredAnswers:
+    """The rows of documents in the given order, with empty ones for documents that have none."""
+    places, values, derived = zip(*[rows.get(document, _NO_ROW) for document in order], strict=True)
+    return FilteredAnswers(np.array(places, dtype=np.int64), _columns(values), _columns(derived))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """The columns of rows, many of which are one object."""
+    distinct = {id(row): row for row in rows}
+    code_of = dict(zip(distinct, range(len(distinct)), strict=True))
+    codes = np.array([code_of[id(row)] for row in rows])
+    names = dict.fromkeys(chain(*distinct.values()))
+    return {name: Column.from_values([row.get(name) for row in distinct.values()]).only(codes) for name in names}
+
+
+# ------------------------------------------------------------------ what runs have in common, which is read once
+
+_Same = TypeVar("_Same", bound=Hashable)
+
+
+@lru_cache(maxsize=64)
+def shared(values: _Same) -> _Same:
+    """The values; equal ones of several runs are one object."""
+    return values
+
+
+class _Named(NamedTuple):
+    """What is kept of a document."""
+
+    content: bytes
+    key: str
+    article: str | None
+    passage: str
+    id: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Document:
+    """A document, known by its identity."""
+
+    doc: Mapping[str, Any]
+    name: _Named
+
+    @classmethod
+    def of(cls, doc: Mapping[str, Any], cluster: str | None) -> _Document:
+        content = content_of(doc, _NOT_ASKED if cluster is None else ())
+        key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
+        article = sys.intern(str(doc["article"])) if "article" in doc else None
+        passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
+        return cls(doc, _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key))))
+
+
+class _Row:
+    """A row without its document and prompt."""
+
+    def __init__(self, row: Mapping[str, Any], reading: FilteredAnswer) -> None:
+        self.filter = str(row.get("filter", "none"))
+        self.response = _response_of(row)
+        self.digest = digest_of(self.response) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan
+        self.reading = reading
+        self._derived: dict[tuple[Derive, bool], Mapping[str, Any]] = {}
+
+    def derived(self, derive: Derive | None, doc: Mapping[str, Any], is_first: bool) -> Mapping[str, Any]:
+        if derive is None:
+            return {}
+        if (known := self._derived.get((derive, is_first))) is None:
+            answer = Answer("", "", doc, "", "", self.response, {self.filter: self.reading})
+            known = self._derived[derive, is_first] = _mapping(*derive(answer, self.filter, is_first).items())
+        return known
+
+
+_HEAD, _ENDS = (
+    b'{"doc_id": ',
+    (b', "doc": {', b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "doc_hash": "'),
+)
+_HASHES = re.compile(rb', "doc_hash": "\w{64}", "prompt_hash": "(\w{64})", "target_hash": "\w{64}", ')
+"""Where parts of a row begin or end, as the harness writes it. Inside a string the quotes of these keys would be escaped;
+inside another object, the parts would not parse."""
+
+
+def _read_line(line: bytes, cluster: str | None) -> tuple[int, _Document, str, _Row]:
+    """A row: the number of its document, the document, the digest of its prompt, and the rest. Where their ends are found,
+    the prompt, most of the row, is not parsed, and a document, or an equal answer to it, once for all runs and filters."""
+    try:
+        doc = line.index(_ENDS[0], len(_HEAD))
+        target = line.index(_ENDS[1], doc)
+        resps = line.rindex(_ENDS[3], line.index(_ENDS[2], target))
+        hashes = _HASHES.match(line, line.rindex(_ENDS[4], resps))
+        if hashes and line.startswith(_HEAD):
+            document = _document(line[doc + 9 : target + 1], cluster)
+            row = _row(document, line[resps + 1 : hashes.start()], line[hashes.end() :])
+            return int(line[len(_HEAD) : doc]), document, hashes[1].decode(), row
+    except NO_SAMPLE:
+        pass
+    sample = parse_sample(line)
+    prompt, row = str(sample.get("prompt_hash") or ""), _Row(sample, _filtered_answer(sample))
+    return sample["doc_id"], _Document.of(sample["doc"], cluster), prompt, row
+
+
+@lru_cache(maxsize=4096)
+def _document(text: bytes, cluster: str | None) -> _Document:
+    return _Document.of(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
+
+
+@lru_cache(maxsize=8192)
+def _row(document: _Document, text: bytes, values: bytes) -> _Row:
+    row = parse_sample(b'{"doc_id": 0, "doc": {}%s}' % text)
+    return _Row(row, FilteredAnswer(_filtered_answer(row).answer, _values(tuple(row["metrics"]), values)))
+
+
+@lru_cache(maxsize=4096)
+def _values(metrics: tuple[str, ...], text: bytes) -> Mapping[str, Any]:
+    values = parse_sample(b'{"doc_id": 0, "doc": {}, "resps": [[null]], %s' % text)
+    return {name: values[name] for name in metrics}
+
+
+@lru_cache(maxsize=4096)
+def _mapping(*items: tuple[str, Any]) -> Mapping[str, Any]:
+    return dict(items)
 
 
 def _response_of(row: Mapping[str, Any]) -> str:
@@ -361,9 +460,11 @@ def digest_of(text: str) -> float:
     return float(int.from_bytes(digest, "little"))
 
 
+@lru_cache(maxsize=4096)  # runs of the same prompts
 def _digest(text: str) -> bytes:
-    """16 bytes; none of an empty text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest() if text else b""
+    """16 bytes, zeros of an empty text."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+    return digest if text else bytes(_DIGEST)
 
 
 Turns = Sequence[tuple[str, str]]

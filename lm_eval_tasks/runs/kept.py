@@ -5,26 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
-from lm_eval_tasks.runs.answers import Answers, Column, FilteredAnswers
+from lm_eval_tasks.runs.answers import Answers, Column, FilteredAnswers, shared
 from lm_eval_tasks.runs.run import TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FORMAT = 1
+_FORMAT = 2
 _ARRAYS = ("contents", "prompts", "responses")
 _LISTS = ("keys", "articles", "passages")
-_DAMAGED = (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile)
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 """Errors that reading a damaged file can raise. No file is unpickled."""
 
 
@@ -50,42 +49,42 @@ def kept_file(folder: Path, task: TaskRun, samples: Path) -> Path:
     """The file of a task's answers: its name has a digest of what it depends on."""
     state = samples.stat()
     depends = [_FORMAT, version(PACKAGE), task.task, str(samples.resolve()), state.st_size, state.st_mtime_ns]
-    return folder / f"{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.npz"
+    return folder / f"{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.answers"
 
 
-def _columns(readings: FilteredAnswers) -> list[tuple[str, Mapping[str, Column]]]:
-    return [("columns", readings.columns), ("derived", readings.derived)]
-
-
-def _save(answers: Answers, stream: Any) -> None:
-    arrays = {name: getattr(answers, name) for name in _ARRAYS}
+def _save(answers: Answers, stream: BinaryIO) -> None:
+    """A line of JSON, which says what arrays follow it."""
+    arrays = [getattr(answers, name) for name in _ARRAYS]
     content: dict[str, Any] = {name: getattr(answers, name) for name in _LISTS} | {"ids": answers.ids, "filters": {}}
-    for number, (name, readings) in enumerate(answers.readings.items()):
-        arrays[f"{number}"] = readings.places
+    for name, readings in answers.readings.items():
+        arrays.append(readings.places)
         of_filter = content["filters"][name] = {}
-        for kind, columns in _columns(readings):
-            of_filter[kind] = {metric: column.non_numeric for metric, column in columns.items()}
-            for place, column in enumerate(columns.values()):
-                arrays[f"{number} {kind} {place}"] = column.numbers
-    text = json.dumps(content).encode("utf-8", "surrogatepass")
-    np.savez(stream, content=np.frombuffer(text, dtype=np.uint8), **arrays)
+        for kind in _KINDS:
+            of_kind: Mapping[str, Column] = getattr(readings, kind)
+            of_filter[kind] = {metric: column.others for metric, column in of_kind.items()}
+            arrays += [array for column in of_kind.values() for array in (column.numbers, column.codes)]
+    content["arrays"] = [(array.dtype.str, len(array)) for array in arrays]
+    stream.write(json.dumps(content).encode("utf-8", "surrogatepass") + b"\n")
+    stream.writelines(array.tobytes() for array in arrays)
 
 
 def _load(path: Path, samples: Path) -> Answers:
-    with np.load(path, allow_pickle=False) as arrays:
-        content = json.loads(arrays["content"].tobytes().decode("utf-8", "surrogatepass"))
-        readings = {}
-        for number, (name, of_filter) in enumerate(content["filters"].items()):
-            columns = {
-                kind: {
-                    metric: Column(arrays[f"{number} {kind} {place}"], {int(key): value for key, value in rest.items()})
-                    for place, (metric, rest) in enumerate(of_filter[kind].items())
-                }
-                for kind in ("columns", "derived")
-            }
-            readings[name] = FilteredAnswers(arrays[f"{number}"], columns["columns"], columns["derived"])
-        values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-        values |= {name: content[name] and [*map(sys.intern, content[name])] for name in _LISTS}
-        return Answers(
-            samples, readings=readings, ids={int(key): value for key, value in content["ids"].items()}, **values
+    data = path.read_bytes()
+    end = data.index(b"\n") + 1
+    content = json.loads(data[: end - 1].decode("utf-8", "surrogatepass"))
+    starts = accumulate((np.dtype(of).itemsize * number for of, number in content["arrays"]), initial=end)
+    arrays = (np.frombuffer(data, of, n, at) for (of, n), at in zip(content["arrays"], starts, strict=False))
+    values: dict[str, Any] = {name: next(arrays) for name in _ARRAYS}
+    values |= {name: content[name] and shared(tuple(content[name])) for name in _LISTS}
+    readings = {}
+    for name, of_filter in content["filters"].items():
+        places = next(arrays)
+        columns = (
+            {metric: Column(next(arrays), next(arrays), others) for metric, others in of_filter[kind].items()}
+            for kind in _KINDS
         )
+        readings[name] = FilteredAnswers(places, *columns)
+    return Answers(samples, readings=readings, ids={int(at): value for at, value in content["ids"].items()}, **values)
+
+
+_KINDS = ("columns", "derived")

@@ -9,7 +9,7 @@ not on the order of the files or on chance. Documents where people's marks diffe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -21,7 +21,7 @@ from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.results.doubts import derive_signs
 from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
-from lm_eval_tasks.runs.answers import digest_of
+from lm_eval_tasks.runs.answers import Derive, digest_of
 from lm_eval_tasks.runs.kept import read_kept
 
 _TURNS = (*"differ marked hallucinated wrong disagree invalid abstained".split(), "")  # the last: documents of no kind
@@ -81,8 +81,8 @@ def most_hallucinated(shares: Floats) -> float:
     return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else np.nan
 
 
-def derive_documents(task: TaskRun) -> Callable[[Answer, str, bool], dict[str, Any]]:
-    """A :data:`lm_eval_tasks.runs.Derive` that gives what the choice of documents needs."""
+def derive_documents(task: TaskRun) -> Derive:
+    """A function that gives what the choice of documents needs."""
     reader = reader_of(task)
 
     def derive(answer: Answer, name: str, first: bool) -> dict[str, Any]:
@@ -209,7 +209,13 @@ def read_task(task: TaskRun) -> Answers:
     """Read the answers of a task, with the derived values for signs of a broken run and for the choice of documents.
     Errors are those of :meth:`lm_eval_tasks.runs.TaskRun.answers`, here and in all that reads answers."""
     of_documents, of_signs = derive_documents(task), derive_signs(task)
-    return task.answers(lambda *row: {**of_signs(*row), **of_documents(*row)})
+    said = task.task, task.benchmark, task.language, task.table is None, task.filters, task.metrics
+    key = *said, str(task.config.get("output_type"))
+    return task.answers(_DERIVES.setdefault(key, lambda *row: {**of_signs(*row), **of_documents(*row)}))
+
+
+_DERIVES: dict[Hashable, Derive] = {}
+"""By all of a task that it depends on: what one run's rows gave, another's give, too."""
 
 
 def caching_reader(kept: Path | None = None) -> ReadAnswers:

@@ -79,7 +79,7 @@ def write_folder(
         raise UsageError(f"{index} is not a report's; name another folder (-o)")
     by_model = read_tags(tags) if tags else {}
     read, unread = caching_reader(folder / _KEPT), dict(unreadable or {})
-    runs = [_without_damaged(run, read, unread) for run in runs]
+    runs = _without_damaged(runs, read, unread)
     report = Report.of(runs, read)
     of_labels = {label: by_model.get(run.model) or by_model.get(label) for label, run in report.runs.items()}
     own_tags = {label: of_model for label, of_model in of_labels.items() if of_model}
@@ -94,24 +94,26 @@ def write_folder(
     _write(folder / "figures.json", json_of({"rows": rows}).encode())
     kept = {kept_file(folder / _KEPT, t, t.samples) for run in runs for t in run.tasks.values() if t.samples}
     pages = {folder / link for link in links.values()}
-    for path in {*(folder / _KEPT).glob("*.npz"), *(folder / _RUNS).glob("*.html")} - kept - pages:
-        if path.suffix == ".npz" or _OURS.fullmatch(path.name):  # of runs that are gone
+    for path in {*(folder / _KEPT).glob("*.answers"), *(folder / _RUNS).glob("*.html")} - kept - pages:
+        if path.suffix == ".answers" or _OURS.fullmatch(path.name):  # of runs that are gone
             path.unlink(missing_ok=True)
     return sorted({*by_model} - {*report.runs} - {run.model for run in runs})
 
 
-def _without_damaged(run: Run, read: ReadAnswers, unreadable: dict[str, str]) -> Run:
-    """A run without the samples files that are damaged, which are added to `unreadable`: they cost its rank on their task
-    alone."""
-    tasks = dict(run.tasks)
-    for name, task in run.tasks.items():
-        try:
-            if task.samples is not None:
-                read(task)
-        except CorruptSource as error:
-            unreadable[f"{run.folder.name}, {name}"] = str(error).replace(f"{run.folder}/", "")
-            tasks[name] = replace(task, samples=None)
-    return replace(run, tasks=tasks)
+def _without_damaged(runs: Sequence[Run], read: ReadAnswers, unreadable: dict[str, str]) -> list[Run]:
+    """Runs without the samples files that are damaged, which are added to `unreadable`: they cost a rank on their task
+    alone. Runs share the documents of a task, so it is read of all of them before the next one is."""
+    by_run = [dict(run.tasks) for run in runs]
+    names = dict.fromkeys(name for run in runs for name in run.tasks)
+    for name in tqdm(names, desc="Reading answers", unit=" tasks", disable=None):
+        for run, tasks in zip(runs, by_run, strict=True):
+            try:
+                if name in tasks and tasks[name].samples is not None:
+                    read(tasks[name])
+            except CorruptSource as error:
+                unreadable[f"{run.folder.name}, {name}"] = str(error).replace(f"{run.folder}/", "")
+                tasks[name] = replace(tasks[name], samples=None)
+    return [replace(run, tasks=tasks) for run, tasks in zip(runs, by_run, strict=True)]
 
 
 def read_tags(path: Path) -> dict[str, Tags]:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -250,7 +251,7 @@ class TaskReader:
         """The passages of a document; else of its prompt, which holds all of them."""
         doc, gold, passages = answer.doc, members(answer.doc.get("gold_ids"), str), list[Passage]()
         if "passages" not in doc:
-            return tuple(passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ())
+            return passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ()
         for number, passage in enumerate(members(doc["passages"], dict), 1):
             mark = "gold passage, retrieved" if passage.get("id") in gold else ""
             text = text_of(passage.get("text"), PASSAGE_LENGTH)
@@ -453,7 +454,8 @@ def reader_of(task: TaskRun) -> TaskReader:
     return next((reader for reader, fits in readers.items() if fits), TaskReader)(task)
 
 
-def passages_of(prompt: str, number: int) -> list[Passage]:
+@lru_cache(maxsize=512)
+def passages_of(prompt: str, number: int) -> tuple[Passage, ...]:
     """The passages of a prompt, ``[1] title: text`` and so on; a passage may itself contain such a marker. `number` is how
     many the document has; 0 if that is not known."""
     markers: list[re.Match[str]] = []
@@ -469,4 +471,4 @@ def passages_of(prompt: str, number: int) -> list[Passage]:
         if not colon or "\n" in title or len(title) > 200:
             title, body = "", text
         passages.append(Passage(place, title, text_of(body.strip(), PASSAGE_LENGTH)))
-    return passages
+    return tuple(passages)

@@ -13,7 +13,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -27,7 +27,7 @@ from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text, not_measurabl
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
 from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
-from lm_eval_tasks.results.report.readers import KINDS
+from lm_eval_tasks.results.report.readers import KINDS, Passage
 
 __all__ = ["Cell", "Metric", "cleaned", "direction", "environment_of", "language_tag", "render"]
 
@@ -50,6 +50,7 @@ def render(page: Mapping[str, Any]) -> str:
 def _environment() -> Any:
     """The environment of pages: a folder has many, and compiling the templates takes longer than filling them."""
     from jinja2 import pass_context
+    from markupsafe import Markup
 
     environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
     environment.filters |= {
@@ -69,7 +70,13 @@ def _environment() -> Any:
         "grid": grid,
         "thousands": lambda number: f"{number:,}".replace(",", "\u202f"),
     }
-    environment.globals |= {"kinds": KINDS, "examples_of": examples, "markers": [*MARKERS.values()]}
+    passages = environment.get_template("passages.html.jinja")
+
+    @lru_cache(maxsize=1024)  # which pages of runs have in common
+    def listed(of_document: tuple[Passage, ...], language: str) -> Any:
+        return Markup(passages.render(passages=of_document, language=language))  # noqa: S704 - escaped there
+
+    environment.globals |= {"kinds": KINDS, "examples_of": examples, "markers": [*MARKERS.values()], "listed": listed}
     environment.globals |= {"NOT_MEASURABLE": NOT_MEASURABLE, "significance": SIGNIFICANCE}
     return environment
 
