@@ -25,7 +25,7 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import Harness, figures_of
+from tests.conftest import Harness, figures_of, results_of
 from tests.development import generated
 from tests.logged_runs import in_this_process
 
@@ -168,14 +168,19 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def evaluated(harness: Harness, capitals: Path, mirror: Path) -> dict[str, Any]:
-    return harness(
-        ["capitals"],
-        "grounded-baseline",
-        "strategy=lexical",
-        metadata={"mirror": str(mirror), "language": "a model's own"},
-        include_path=[str(capitals)],
-    )
+def two_runs(capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of two models that answered Capitals: one right on one of two questions, one on none."""
+    folder = tmp_path_factory.mktemp("runs")
+    options = {"metadata": {"mirror": str(mirror), "language": "a model's own"}, "include_path": [str(capitals)]}
+    for strategy in ("lexical", "abstain"):
+        in_this_process(["capitals"], "grounded-baseline", f"strategy={strategy}", folder / strategy, **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(two_runs: Path) -> dict[str, Any]:
+    """The results of the model that is right on one question of two."""
+    return results_of(two_runs / "lexical")
 
 
 def test_a_new_benchmark_has_metrics_a_group_and_figures(evaluated: dict[str, Any]) -> None:
@@ -215,22 +220,6 @@ def test_a_new_benchmark_has_options_and_says_what_is_misspelt_or_missing(
         harness(task, *model, metadata={"mirror": str(mirror), "split": "train"}, **run)
     with pytest.raises(MissingSource, match=r"no/test\.jsonl of hub repository atlas/capitals .* is not in the mirror"):
         harness(task, *model, metadata={"mirror": str(tmp_path)}, **run)
-
-
-@pytest.fixture(scope="module")
-def two_runs(capitals: Path, mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of two models that answered Capitals: one right on one of two questions, one on none."""
-    folder = tmp_path_factory.mktemp("runs")
-    for strategy in ("lexical", "abstain"):
-        in_this_process(
-            ["capitals"],
-            "grounded-baseline",
-            f"strategy={strategy}",
-            folder / strategy,
-            metadata={"mirror": str(mirror)},
-            include_path=[str(capitals)],
-        )
-    return folder
 
 
 def test_readers_of_results_need_nothing_but_the_table_of_a_new_benchmark(two_runs: Path, tmp_path: Path) -> None:

@@ -161,19 +161,17 @@ def test_what_is_no_calibration_is_refused_with_its_reason(tmp_path: Path, conte
 
 
 def test_a_name_is_a_file_or_a_detector_whose_calibration_ships(tmp_path: Path) -> None:
-    ours = shipped()
+    ours, missing = shipped(), str(tmp_path / "none.json")
     assert list(ours) == ["lexical", "mfava-llama-3-8b-multi-bidirect"]
     assert all(Path(file).name == f"{name}.json" and load(name).origin == file for name, file in ours.items())
-    missing = str(tmp_path / "none.json")
-    for name, says in (
-        ("nobody", f"calibrate`, or one that ships: {', '.join(ours)}."),
-        (missing, f"calibration {missing!r}: no such file. Name a file of `lm-eval-grounded calibrate`."),
-        (7, "calibration: name a file, or a detector whose calibration ships, not 7"),
+    for read, name, says in (
+        (load, "nobody", f"calibrate`, or one that ships: {', '.join(ours)}."),
+        (load, missing, f"calibration {missing!r}: no such file. Name a file of `lm-eval-grounded calibrate`."),
+        (load, 7, "calibration: name a file, or a detector whose calibration ships, not 7"),
+        (by_identity, "x@1", "calibration x@1 has not been loaded in this run; name its file"),
     ):
         with pytest.raises(CalibrationError, match=f"{re.escape(says)}$"):
-            load(name)  # type: ignore[arg-type]
-    with pytest.raises(CalibrationError, match=r"^calibration x@1 has not been loaded in this run; name its file$"):
-        by_identity("x@1")
+            read(name)  # type: ignore[operator]
 
 
 @pytest.mark.usefixtures("of_any_number")
@@ -245,26 +243,29 @@ def test_a_calibration_is_made_of_detection_runs(
 
 
 def test_runs_that_make_no_calibration(detected: Path, shared_once: SharedOnce, tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match=r"no samples of mushroom_<language>, mfava_detection_<language>_gold"):
-        calibration_from_runs([only_predicted(shared_once)])
     other = copied(detected, tmp_path / "other")
     (results,) = other.glob("results_*.json")
     changed = json.loads(results.read_text("utf-8"))
     changed["config"]["detector"]["version"] = "another"
     results.write_text(json.dumps(changed), "utf-8")
-    with pytest.raises(CalibrationError, match="these runs are of several detectors"):
-        calibration_from_runs([detected, other])
     few = generate(tmp_path / "few", tasks="mushroom_de", model="hallucination-detector", model_args="detector=lexical")
-    with pytest.raises(CalibrationError, match=r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with"):
-        calibration_from_runs([few])
-    results.unlink()
-    with pytest.raises(UsageError, match="the results file that was written with"):
-        calibration_from_runs([other])
-    for path in other.glob("samples_*"):
+    unnamed, empty = copied(detected, tmp_path / "unnamed"), copied(other, tmp_path / "empty")
+    (unnamed / results.name).unlink()
+    for path in empty.glob("samples_*"):
         path.write_text("", "utf-8")
-    (other / results.name).write_text(json.dumps(changed), "utf-8")
-    with pytest.raises(CalibrationError, match="no sample can be read"):
-        calibration_from_runs([other])
+    for runs, error, message in (
+        (
+            [only_predicted(shared_once)],
+            CalibrationError,
+            "no samples of mushroom_<language>, mfava_detection_<languag",
+        ),
+        ([detected, other], CalibrationError, "these runs are of several detectors"),
+        ([few], CalibrationError, r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"),
+        ([unnamed], UsageError, "the results file that was written with"),
+        ([empty], CalibrationError, "no sample can be read"),
+    ):
+        with pytest.raises(error, match=message):
+            calibration_from_runs(runs)
 
 
 # --------------------------------------------------------------------------------------------------------------- kinds

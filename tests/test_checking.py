@@ -65,17 +65,16 @@ def test_a_run_that_can_start(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_cost_of_a_run_and_its_time_at_a_speed(capsys: pytest.CaptureFixture[str]) -> None:
-    """A request for each question, prompts by their bytes, answers by what they may have at most."""
+    """A request for each question, prompts by their bytes, answers by what they may have at most: 9 * 1024 + 8 * 200."""
     run = ("--tasks", "mfava_de,nomiracl_lite_de", *SAMPLE)
     cost = "in all: 17 requests; about 5,300 tokens of prompts, up to 10,816 of answers"
-    assert 9 * 1024 + 8 * 200 == 10_816
     for more, time in (
         ((), ""),
         (("--speed", "10"), "; at most 27 minutes at 10 tokens a second, without loading the model"),
         (("--speed", "17requests"), "; 1 s at 17 requests a second, without loading the model"),
         (("--speed", "0.5 tokens"), "; at most 9.0 hours at 0.5 tokens a second, without loading the model"),
     ):
-        assert next(line for line in said(capsys, 0, *run, *more) if line.startswith("in all")) == cost + time
+        assert cost + time in said(capsys, 0, *run, *more)
     with pytest.raises(SystemExit):
         main(["check", *run, "--speed", "0"])
     assert "'0' is no speed, such as 2500" in capsys.readouterr().err

@@ -262,13 +262,6 @@ def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Pa
     assert '"file": "läufe.run"' in documents[0]["retriever"]  # to be read in samples
 
 
-def test_the_files_of_the_shots_are_named_after_those_of_the_questions() -> None:
-    kinds = ("answerable", "unanswerable")
-    for split, splits in (("dev", ("dev", "train")), ("train", ("train",))):
-        places = [("PrimeQA/clapnq", f"clapnq_{name}_{kind}.jsonl") for name in splits for kind in kinds]
-        assert load_task.files({"split": split, "num_fewshot": 2}) == places
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [

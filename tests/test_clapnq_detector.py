@@ -28,7 +28,7 @@ from tests.test_mfava_tasks import EveryThirdWord, third
 
 __all__ = ["third"]  # a fixture
 
-SAMPLE = {"mirror": MINIATURE}
+SAMPLE, LEXICAL = {"mirror": MINIATURE}, {"detector": "lexical"}
 SETTINGS = {"detector": "lexical", "detector_args": "{}", "calibration": "none", "calibration_annotations": ""}
 SHARE, CORRECTED = "hallucinated_share", "rogan_gladen_rate"
 
@@ -124,22 +124,17 @@ def test_without_a_detector_nothing_of_it_is_there() -> None:
 @pytest.mark.slow("a model of transformers reads two settings")
 def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness, lookup: Path, tmp_path: Path) -> None:
     """A model of transformers, rigged to flag the words that its reference lacks: of one passage and of three."""
-    said = "a cold hot sun is the big moon"
-    metadata = {**SAMPLE, "detector": str(lookup)}
+    said, path = "a cold hot sun is the big moon", tmp_path / "said.jsonl"
     shares = {}
-    for task in ("clapnq_gold", "clapnq_rag"):
-        documents = dataset.load(retriever=None if task == "clapnq_gold" else "bm25", mirror=MINIATURE)["evaluation"]
-        rows = [{"query_id": doc["id"], "response": said} for doc in documents]
-        (tmp_path / "said.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-        got = harness([task], "replay", f"path={tmp_path / 'said.jsonl'}", metadata=metadata)
-        lacking = [
-            [word for word in said.split() if word not in re.findall(r"\w+", " ".join(doc["groundings"]))]
-            for doc in documents
-        ]
-        found = [sample["hallucinated_share"] for sample in got["samples"][task]]
-        assert found == [len(words) / 8 for words in lacking]
+    for task, retriever in (("clapnq_gold", None), ("clapnq_rag", "bm25")):
+        documents = dataset.load(retriever=retriever, mirror=MINIATURE)["evaluation"]
+        path.write_text("\n".join(json.dumps({"query_id": doc["id"], "response": said}) for doc in documents), "utf-8")
+        got = harness([task], "replay", f"path={path}", metadata={**SAMPLE, "detector": str(lookup)})
+        given = [re.findall(r"\w+", " ".join(doc["groundings"])) for doc in documents]
+        lacking = [sum(word not in words for word in said.split()) for words in given]
+        assert [sample["hallucinated_share"] for sample in got["samples"][task]] == [number / 8 for number in lacking]
         shares[task] = got["results"][task]["hallucinated_share,answer"]
-        assert shares[task] == sum(map(len, lacking)) / (8 * 32)
+        assert shares[task] == sum(lacking) / (8 * 32)
         assert got["configs"][task]["metadata"]["provenance"]["detector"]["name"] == "lookup"  # no place
     assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
@@ -186,14 +181,10 @@ class Unasked(GroundedBaseline):
         ({"detector": "no-such/detector"}, UnusableDetector, "no-such/detector|lm-eval-grounded"),
         ({"detector": ""}, UnusableDetector, "name a detector"),
         ({"detector": ["a", "b"]}, ValueError, r"clapnq_gold: detector takes one value, got \['a', 'b'\]"),
-        ({"detector": "lexical", "detector_args": "colour=red"}, UnusableDetector, "detector lexical: .*colour"),
-        ({"detector": "lexical", "held_out": True}, ValueError, "clapnq_gold: held_out belongs into detector_args"),
-        ({"detector": "lexical", "calibration": "nobody"}, CalibrationError, "calibration 'nobody': no such file"),
-        (
-            {"detector": "lexical", "calibration_annotations": "real"},
-            ValueError,
-            "clapnq_gold: unknown calibration_annotations 'real'; known are rag$",
-        ),
+        ({**LEXICAL, "detector_args": "colour=red"}, UnusableDetector, "detector lexical: .*colour"),
+        ({**LEXICAL, "held_out": True}, ValueError, "clapnq_gold: held_out belongs into detector_args"),
+        ({**LEXICAL, "calibration": "nobody"}, CalibrationError, "calibration 'nobody': no such file"),
+        ({**LEXICAL, "calibration_annotations": "real"}, ValueError, "unknown calibration_annotations 'real'; .* rag$"),
         ({"samples": "nowhere"}, FileNotFoundError, "no samples file"),
         ({"samples": ["a"]}, ValueError, r"clapnq_gold: samples takes one value, got \['a'\]"),
     ],

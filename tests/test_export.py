@@ -106,10 +106,8 @@ def copy_of_sample(folder: Path) -> Path:
 def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mirror = copy_of_sample(tmp_path / "mirror")
-    output = tmp_path / "train.jsonl"
-    arguments = ["--setting", "rag-gold", "--mirror", str(mirror), "-o", str(output)]
-    assert main(["export", "clapnq", *arguments]) == 0
+    output, mirror = tmp_path / "train.jsonl", copy_of_sample(tmp_path / "mirror")
+    assert main(["export", "clapnq", "--setting", "rag-gold", "--mirror", str(mirror), "-o", str(output)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "9 answerable questions, 6 unanswerable questions",
         "gold passage among the 3 retrieved: 8",
@@ -120,13 +118,12 @@ def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counte
         str(sidecar_of(output)),
     ]
     found = rows(output)
-    assert len(found) == 15
-    assert sum("A text of its own." in row["prompt"] for row in found) == 1
+    assert (len(found), sum("A text of its own." in row["prompt"] for row in found)) == (15, 1)
     said = json.loads(sidecar_of(output).read_text("utf-8"))
     assert said["export"]["left_out"] == {"answerable, without a gold answer": 1}
     assert said["options"] == {"split": "train", "retriever": "bm25", "top_k": 3}
-    files = [f"clapnq_train_{kind}.jsonl" for kind in ("answerable", "unanswerable")]
-    assert [file["path"] for file in said["files"]][:2] == files
+    questions = ["clapnq_train_answerable.jsonl", "clapnq_train_unanswerable.jsonl"]
+    assert [file["path"] for file in said["files"]][:2] == questions
     assert str(tmp_path) not in sidecar_of(output).read_text("utf-8")
 
 
@@ -168,17 +165,11 @@ def write(folder: Path, date: str, results: dict[str, Any], **parts: Any) -> Pat
     """A run as the harness leaves it: its results, and samples of each task of which it has a configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [task for task in results if task not in parts.get("groups", {})]
-    configs = {task: {**CONFIG, "task": task} for task in tasks}
     content = {
-        "results": results,
-        "group_subtasks": {},
-        "configs": configs,
-        "versions": dict.fromkeys(results, 1.0),
+        **{"results": results, "group_subtasks": {}, "configs": {task: {**CONFIG, "task": task} for task in tasks}},
+        **{"versions": dict.fromkeys(results, 1.0), "config": {}, "model_name": "owner/model", "date": 1.5},
         "higher_is_better": {name: {"accuracy": True} for name in results},
         "n-samples": {task: {"original": 4, "effective": 4} for task in tasks},
-        "config": {},
-        "model_name": "owner/model",
-        "date": 1.5,
         **parts,
     }
     for task in tasks:

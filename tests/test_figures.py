@@ -174,12 +174,14 @@ def share(count: int, n: int) -> Figure:
     return Figure(count / n, *wilson(count, n), math.sqrt(count / n * (1 - count / n) / n), n)
 
 
+KNOWN = Figure(0.7, 0.6, 0.8, 0.04, 10)
+
+
 @pytest.mark.parametrize(
     ("figures", "mean"),
     [
         ([], UNDEFINED),
         ([UNDEFINED, UNDEFINED], UNDEFINED),
-        ([Figure(0.4, 0.1, 0.6, 0.1, 9)], Figure(0.4, 0.1, 0.6, 0.1, 9)),
         ([Figure(0.4, 0.1, 0.6, 0.1, 9), UNDEFINED], Figure(0.4, 0.1, 0.6, 0.1, 9)),
         # error: sqrt(0.03^2 + 0.04^2) / 2, and 1.96 times that on either side
         (
@@ -187,30 +189,21 @@ def share(count: int, n: int) -> Figure:
             Figure(0.6, 0.6 - 1.959964 * 0.025, 0.6 + 1.959964 * 0.025, 0.025, 10),
         ),
         # the same without a standard error: sqrt(0.06^2 + 0.08^2) / 2 below, sqrt(0.12^2 + 0.16^2) / 2 above
-        (
-            [Figure(0.5, 0.44, 0.62, 0.03, 4), Figure(0.7, 0.62, 0.86, NAN, 6)],
-            Figure(0.6, 0.55, 0.7, NAN, 10),
-        ),
+        ([Figure(0.5, 0.44, 0.62, 0.03, 4), Figure(0.7, 0.62, 0.86, NAN, 6)], Figure(0.6, 0.55, 0.7, NAN, 10)),
         # rates that were cut off at 0: known to a third, they average out; where they can be anything, nothing does
         ([Figure(0.0, 0.0, 0.3, NAN, 5)] * 9, Figure(0.0, 0.0, 0.1, NAN, 45)),
         ([Figure(0.0, 0.0, 1.0, NAN, 5)] * 18, Figure(0.0, 0.0, 1.0, NAN, 90)),
         # (sqrt(0.3^2 + 0.4^2) + 1) / 3 above
-        (
-            [Figure(0.0, 0.0, 0.3, NAN, 5), Figure(0.0, 0.0, 0.4, NAN, 5), Figure(0.0, 0.0, 1.0, NAN, 5)],
-            Figure(0.0, 0.0, 0.5, NAN, 15),
-        ),
+        ([Figure(0.0, 0.0, high, NAN, 5) for high in (0.3, 0.4, 1.0)], Figure(0.0, 0.0, 0.5, NAN, 15)),
         # skewed bounds: never further out than the mean of the strata's
         ([Figure(0.1, 0.09, 0.5, 0.1, 5)] * 2, Figure(0.1, 0.09, 0.1 + 1.959964 * 0.1 / math.sqrt(2), 0.0707107, 10)),
         ([Figure(0.5, n=3), Figure(0.7, 0.6, 0.8, 0.1, 3)], Figure(0.6, NAN, NAN, NAN, 6)),
         ([Figure(0.5, NAN, NAN, 0.0, 3)] * 2, Figure(0.5, NAN, NAN, 0.0, 6)),
         # equal values in one stratum: no bounds of its own, and those of the mean by the other
         # fewer than five documents: sqrt((0 + 0.04^2 * 6) / 4 / 3) instead of 0, and t of four degrees
-        (
-            [Figure(0.5, NAN, NAN, 0.0, 3), Figure(0.7, 0.6, 0.8, 0.04, 3)],
-            Figure(0.6, 0.5319912, 0.6680088, 0.0244949, 6),
-        ),
+        ([Figure(0.5, NAN, NAN, 0.0, 3), KNOWN._replace(n=3)], Figure(0.6, 0.5319912, 0.6680088, 0.0244949, 6)),
         # one document, beside ten
-        ([Figure(0.5, n=1), Figure(0.7, 0.6, 0.8, 0.04, 10)], Figure(0.6, 0.4499455, 0.7500545, 0.0663325, 11)),
+        ([Figure(0.5, n=1), KNOWN], Figure(0.6, 0.4499455, 0.7500545, 0.0663325, 11)),
         # one document each: the strata are the sample
         ([Figure(0.1 * k, n=1) for k in range(1, 6)], Figure(0.3, 0.1036757, 0.4963243, 0.0707107, 5)),
         ([Figure(0.1 * k, n=1) for k in range(1, 5)], Figure(0.25, NAN, NAN, NAN, 4)),

@@ -134,9 +134,7 @@ def test_the_gold_answers_take_part_as_reference(runs: Path) -> None:
     assert len(docs) == ANSWERABLE * 2
     gold = {row["doc"]["id"]: row["doc"]["answers"] for row in samples(file(runs, "lexical"))}
     for doc in docs:
-        place = "first" if doc["first"] == "reference" else "second"
-        assert doc["quoted"][place] == f"> {gold[doc['id']][0]}"
-        assert len(doc["quoted"]["passages"]) == 3
+        assert doc["quoted"]["first" if doc["first"] == "reference" else "second"] == f"> {gold[doc['id']][0]}"
 
 
 def test_a_pair_is_shown_with_the_passages_of_both_each_once(runs: Path) -> None:
@@ -214,20 +212,20 @@ def test_the_newest_file_of_a_task_counts_and_other_tasks_are_passed_over(
 
 def test_reasoning_and_debris_of_the_judged_answers_are_not_shown(tmp_path: Path) -> None:
     said = {
-        "1": "<think>The judge must not read this.</think>Paris.",
-        "2": "I must not say this</think>\n\nParis.",
-        "3": "<|channel|>analysis<|message|>No.<|end|><|start|>assistant<|channel|>final<|message|>Paris.<|return|>",
-        "4": "Paris.<|im_end|>\n<|im_start|>user\nAnd then?",
-        "5": "<think>It never came to an answer",
-        "6": None,
+        "1": ("<think>The judge must not read this.</think>Paris.", "Paris."),
+        "2": ("<|channel|>analysis<|message|>No.<|end|><|start|>assistant<|channel|>final<|message|>Paris.", "Paris."),
+        "3": ("Paris.<|im_end|>\n<|im_start|>user\nAnd then?", "Paris."),
+        "4": ("<think>It never came to an answer", ""),
+        "5": (None, ""),
     }
-    write(tmp_path / "one", [sample(id, answer) for id, answer in said.items()])
+    write(tmp_path / "one", [sample(id, answer) for id, (answer, _) in said.items()])
     write(tmp_path / "other", [sample(id, "Rome.") for id in said])
-    expected = dict(zip(said, ["Paris."] * 4 + ["", ""], strict=True))
-    assert {doc["id"]: doc["answer"] for doc in rated(samples=str(tmp_path / "one"))} == expected
+    assert {doc["id"]: doc["answer"] for doc in rated(samples=str(tmp_path / "one"))} == {
+        id: shown for id, (_, shown) in said.items()
+    }
     for doc in compared(samples=str(tmp_path)):
         place = "first" if doc["first"] == "one" else "second"
-        assert doc["quoted"][place] == f"> {expected[doc['id']]}".rstrip()
+        assert doc["quoted"][place] == f"> {said[doc['id']][1]}".rstrip()
 
 
 def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:
