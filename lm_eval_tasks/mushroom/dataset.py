@@ -286,8 +286,9 @@ def _labelled_answers(code: str, mirror: str | None) -> list[LabelledAnswer]:
     ]
 
 
-_OURS = "Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3", "CC BY 4.0, contexts Apache-2.0"
-LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, *_OURS)}
+_NAME = "Mu-SHROOM (Vázquez et al. 2025), contexts of nlp-ucsc/semeval-2025-task3"
+_LICENCE = "as its dataset card says, contexts Apache-2.0"
+LABELLED = {"mushroom": Collection(tuple(LANGUAGES), _labelled_answers, _NAME, _LICENCE)}
 
 
 CELL = " | "  # between the cells of a row
