@@ -12,7 +12,6 @@ from custom_metrics import abstention
 from custom_metrics.abstention import HEAD, TAIL, affirms_presence, decide, denies_presence, is_abstention, phrases
 from custom_metrics.abstention.folding import fold, is_word
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon, likely_languages
-from custom_metrics.abstention.sentence_reading import LONGEST_BARE
 from custom_metrics.usage.printable import IGNORABLE
 from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
@@ -89,8 +88,8 @@ READ = [
     # several sentences, or none, that are one bare phrase
     ("Not here. Not there.", [ANSWERS, ANSWERS], AS_A_WHOLE),
     ("It was not here. Not there.", [ANSWERS, ANSWERS], NO_SENTENCE),
-    ("Not here. Not there" + "." * (LONGEST_BARE - 19), [ANSWERS, ANSWERS], AS_A_WHOLE),  # 120 characters
-    ("Not here. Not there" + "." * (LONGEST_BARE - 18), [ANSWERS, ANSWERS], NO_SENTENCE),  # 121
+    ("Not here. Not there" + "." * 101, [ANSWERS, ANSWERS], AS_A_WHOLE),  # 120 characters
+    ("Not here. Not there" + "." * 102, [ANSWERS, ANSWERS], NO_SENTENCE),  # 121
     ("x", [], AS_A_WHOLE),
     ("", [], NO_SENTENCE),
 ]
