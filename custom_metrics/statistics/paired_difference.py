@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -440,8 +440,16 @@ def discordant(values: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """How all pairs of models differ in (documents, models) values 1.0, 0.0 or ``nan``, as (models, models) numbers of
     documents: in the share of the row's model alone, of the column's alone, counted for both, and in both shares."""
     ones, zeros = (values == 1).astype(float), (values == 0).astype(float)
-    only_row, counted = ones.T @ zeros, ones + zeros
-    return only_row, only_row.T, counted.T @ counted, ones.T @ ones
+    with _blas().limit(limits=1, user_api="blas"):  # products of milliseconds: threads would wait for each other
+        only_row, counted = ones.T @ zeros, ones + zeros
+        return only_row, only_row.T, counted.T @ counted, ones.T @ ones
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def exact_mcnemar(b: Any, c: Any) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.balanced_error import COSTS, BalancedError
 from custom_metrics.statistics.figures import Figure, is_measurable, without_point
-from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
+from custom_metrics.statistics.multiple_comparisons import adjusted, better, holm, ranks
 from custom_metrics.statistics.paired_difference import PairedDifference
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.definition import catalogue
@@ -196,6 +196,8 @@ class Column:
 
     def on_most_tasks(self, pairs: Iterable[Pair]) -> frozenset[Pair]:
         """Of some pairs, those that are compared on as many tasks as any of them."""
+        if len({*self.present.values()}) < 2:
+            return frozenset(pairs)
         tasks = {pair: len(self.shared(pair)) for pair in pairs}
         most = max(tasks.values(), default=0)
         return frozenset(pair for pair, number in tasks.items() if number == most)
@@ -405,12 +407,17 @@ def best_by_cost(column: Column, asked: float) -> Costs | None:
     at = []
     for cost in sorted({*COSTS, asked}):
         values = {run: (cost * made_up + missed) / (cost + 1) for run, (made_up, missed) in shares.items()}
-        cells = {run: Cell(value, Figure(value)) for run, value in values.items()}
         weighed = [task.with_cost(cost) for task in column.measured]
         tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
-        (with_cost,) = tested([replace(column, cells=cells, measured=tasks)])
         best = min(able, key=lambda run: values[run])
-        equals = [run for run in able if run != best and not {(run, best), (best, run)} & with_cost.won]
+        pairs = _differences(replace(column, measured=tasks))
+        corrected = zip(pairs.items(), holm([found.p for found in pairs.values()]).tolist(), strict=True)
+        shown = {
+            pair
+            for (pair, found), p in corrected
+            if better(found.difference, p, column.metric.higher_is_better) is not None
+        }
+        equals = [run for run in able if run != best and (min(run, best), max(run, best)) not in shown]
         at.append(AtCost(cost, best, values[best], tuple(sorted(equals, key=lambda run: values[run]))))
     return Costs(tuple(at), tuple(_turns(able)))
 

@@ -178,9 +178,9 @@ def calibrations_of(readings: FilteredAnswers) -> dict[str, list[int]]:
     """Key of a calibration (and so of a detector) to the documents whose values of rates name it."""
     keys: dict[str, list[int]] = {}
     for column in readings.columns.values():
-        for document, value in column.non_numeric.items():
+        for code, value in enumerate(column.others):
             if isinstance(value, Mapping) and (key := str(value.get("calibration") or "")):
-                keys.setdefault(key, []).append(document)
+                keys.setdefault(key, []).extend(np.flatnonzero(column.codes == code).tolist())
     return keys
 
 

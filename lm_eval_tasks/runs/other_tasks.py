@@ -113,7 +113,8 @@ def _why_no_mean(task: TaskRun, metric: Metric, answers: int, column: Column | N
 
 def too_large(column: Column) -> str:
     """The reason why the values of a metric are not computed with; empty where they are small enough."""
-    largest = max(column.numbers.tolist(), key=lambda number: 0.0 if math.isnan(number) else abs(number), default=0.0)
+    sizes = np.nan_to_num(np.abs(column.numbers), posinf=math.inf)
+    largest = float(column.numbers[sizes.argmax()]) if sizes.any() else 0.0
     return f"a document's value is {largest:.6g}, too large to compute with" if abs(largest) > LARGEST else ""
 
 
