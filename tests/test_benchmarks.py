@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import sha256_of
+from lm_eval_tasks.data import sha256_of, sources
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import TaskLoader, catalogue
 from lm_eval_tasks.definition.schema import Benchmark, Metric

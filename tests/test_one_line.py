@@ -149,7 +149,7 @@ def test_an_error_of_writing_names_the_path(tmp_path: Path) -> None:
     """The system's own errors name no file: of a full disk, and of a file that grows over a limit."""
     code = (
         "import resource, sys\nfrom pathlib import Path\nfrom lm_eval_tasks.cli import main\n"
-        "from lm_eval_tasks.data.atomic import whole_file, whole_folder\n"
+        "from lm_eval_tasks.data import whole_file, whole_folder\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "def write(path): path.write_text('x' * 9999)\n"
         "def written():\n  with whole_file(Path('a')) as partial: write(partial)\n"

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
+from lm_eval_tasks import data as digests
 from lm_eval_tasks.clapnq.dataset import load as load_clapnq
-from lm_eval_tasks.data import atomic as digests
-from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.atomic import digests_of, sha256_of
+from lm_eval_tasks.data import digests_of, provenance, sha256_of, sources
 from lm_eval_tasks.mfava.annotations import load as load_detection
 from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import digests_of
+from lm_eval_tasks.data import digests_of, sources
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource, SourceFile, locate
 from tests.miniature import MINIATURE
 

@@ -17,7 +17,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval.bm25 import BM25
-from lm_eval_tasks.data.atomic import finished, whole_file, whole_folder
+from lm_eval_tasks.data import finished, whole_file, whole_folder
 from lm_eval_tasks.data.samples import samples_files
 from lm_eval_tasks.models.replay import Replay
 from lm_eval_tasks.results.score import score
@@ -84,7 +84,7 @@ def test_what_cannot_be_written_is_named_as_the_user_did(tmp_path: Path, monkeyp
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lm_eval_tasks.data.atomic import whole_file, whole_folder
+from lm_eval_tasks.data import whole_file, whole_folder
 target = Path(sys.argv[1])
 def build(folder):
     (folder / "a").write_bytes(b"x" * 1000)

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import sha256_of, whole_folder
+from lm_eval_tasks.data import sha256_of, sources, whole_folder
 from lm_eval_tasks.data.tables import read_quoted_tsv
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -39,20 +38,13 @@ class Corpus:
 
     @classmethod
     def open(cls, tsv: Path) -> Corpus:
-        """Open a TSV file with the columns ``id``, ``text`` and ``title``.
-
-        The first use writes an Arrow table into the cache; later ones map it into memory.
-
-        Raises:
-            CorruptSource: the file has no passage, a repeated id, or another format.
-        """
+        """Open a TSV file with the columns ``id``, ``text`` and ``title``. The first use writes an Arrow table into the
+        cache; later ones map it into memory. A CorruptSource where it has no passage, a repeated id, or another format."""
         import pyarrow as pa
 
         key = sha256_of(tsv)
-        folder = whole_folder(
-            sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}",
-            lambda new: _write_table(tsv, new),
-        )
+        place = sources.cache_folder() / "corpus" / f"{key[:32]}-{_FORM}"
+        folder = whole_folder(place, lambda new: _write_table(tsv, new))
         return cls(pa.ipc.open_file(pa.memory_map(str(folder / "passages.arrow"))).read_all(), key)
 
     def __len__(self) -> int:

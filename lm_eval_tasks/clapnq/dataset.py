@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_r
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_rows
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import OF_DETECTION, Documents, Options, Places, TaskLoader, in_turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -57,9 +57,8 @@ def load(
         split: ``"validation"`` (also ``"dev"``: the public dev set) or ``"train"``.
         top_k: with a retriever: number of passages in the prompt.
         name: of the task, for messages.
-        detector: name of the detector that tags the answers, see :func:`detector_plugin.load_detector`; default none.
-        detector_args, calibration, calibration_annotations: see
-            :func:`lm_eval_tasks.detection.calibrated.settings_of`; no calibration is used unless one is named.
+        detector, detector_args, calibration, calibration_annotations: of the detector that tags the answers, default none;
+            see :func:`lm_eval_tasks.detection.calibrated.settings_of`. No calibration is used unless one is named.
         samples: a samples file (or a folder of them) of an earlier run: its documents, not those of the public files.
         extra: the options of ``retrieval.OPTIONS``; the model's arguments, which the harness passes as well, are ignored.
 
@@ -86,17 +85,15 @@ def load(
         from lm_eval_tasks.clapnq import hallucination  # nothing of the detectors is imported without need
 
         settings = hallucination.columns(task, detector, *of_detector, extra)
-    elif unused := [
-        key for key, value in zip(definition.OF_DETECTION[1:], of_detector, strict=True) if value is not None
-    ]:
+    elif unused := [key for key, value in zip(OF_DETECTION[1:], of_detector, strict=True) if value is not None]:
         log.warning("%s: no detector is named, so these change nothing here: %s", task, ", ".join(unused))
     if samples is not None:
         return {"evaluation": logged_questions(samples, task, retriever is not None, settings)}
     folder = sources.mirror_folder(mirror)
     given = f"top {top_k} of {retriever}" if retriever else "the gold passage"
     documents = _documents(retriever, tuple(options.items()), split, top_k, folder, task)
-    source = folder or "the Hugging Face hub and GitHub"
-    log.info("%s: %d questions, split %s, %s, files from %s", task, len(documents), split, given, source)
+    place = folder or "the Hugging Face hub and GitHub"
+    log.info("%s: %d questions, split %s, %s, files from %s", task, len(documents), split, given, place)
     for column, value in settings.items():
         documents = documents.add_column(column, [value] * len(documents))
     return {"evaluation": documents, split: documents}
@@ -243,7 +240,6 @@ def _retrieve(
     short = {"questions_with_fewer_passages": sum(len(ranking) < top_k for ranking in rankings)}
     description = {**retriever.describe(), "passages_given": top_k, **short}
     description_text = json.dumps(description, ensure_ascii=False)
-    log.debug("%s: passages by %s", task, description_text)
     for row, ranking in zip(rows, rankings, strict=True):
         ids = [passage for passage, _ in ranking]
         wanted = gold.get(row["id"], []) if row["answerable"] else []
@@ -269,12 +265,8 @@ _COLUMNS_OF_RETRIEVAL = ("gold_ids", "retrieved_ids", "gold_ranks", "retriever")
 
 def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping[str, str]) -> Dataset:
     """The questions of a task's samples (a file, or the folder of one model), with the passages of their prompts.
-
-    Columns are those of :func:`load`, if `retrieval` with those of a retriever, and `settings`, equal for every question.
-
-    Raises:
-        MissingSource, CorruptSource: there are no samples of this task, or they are damaged.
-    """
+    Columns are those of :func:`load`, if `retrieval` with those of a retriever, and `settings`. A MissingSource or
+    CorruptSource where there are no samples of this task, or they are damaged."""
     of_retrieval = _COLUMNS_OF_RETRIEVAL if retrieval else ()
     documents, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
     rows = []
@@ -282,12 +274,9 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
         fault = fault_of(doc)
         if fault:
             raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
-        row = {column: doc[column] for column in _COLUMNS}
-        row |= {
-            "target": _target_of(doc["answerable"], doc["answers"]),
-            "passages": doc["passages"],
-            "groundings": [Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]],
-        }
+        passages = [Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]]
+        row = {column: doc[column] for column in _COLUMNS} | {"target": _target_of(doc["answerable"], doc["answers"])}
+        row |= {"passages": doc["passages"], "groundings": passages}
         # In the order of `load`: the harness's digest of a document depends on it.
         rows.append(row | {column: doc[column] for column in of_retrieval} | dict(settings))
     log.info("%s: %d questions from %s", task, len(documents), samples)
@@ -303,20 +292,22 @@ def fault_of(doc: Mapping[str, Any]) -> str:
         if not isinstance(doc.get(column, ""), str):
             return f"{column} is no text"
     for column in ("answers", "gold_ids", "retrieved_ids"):
-        values = doc.get(column, [])
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        if not _is_list(doc.get(column, []), lambda value: isinstance(value, str)):
             return f"{column} is no list of texts"
     try:
         json.loads(doc.get("retriever", "{}"))
     except (ValueError, RecursionError):
         return "retriever is no JSON"
-    passages = doc["passages"]
-    if not isinstance(passages, list) or not all(
-        isinstance(passage, dict) and all(isinstance(passage.get(key), str) for key in Passage._fields)
-        for passage in passages
-    ):
+    if not _is_list(passages := doc["passages"], _is_passage):
         return "passages is no list of id, title and text"
-    ranks = doc.get("gold_ranks", [])
-    if not isinstance(ranks, list) or not all(type(rank) is int and 1 <= rank <= len(passages) for rank in ranks):
+    if not _is_list(doc.get("gold_ranks", []), lambda rank: type(rank) is int and 1 <= rank <= len(passages)):
         return f"gold_ranks is no list of places among its {len(passages)} passages"
     return ""
+
+
+def _is_list(values: Any, is_fit: Callable[[Any], bool]) -> bool:
+    return isinstance(values, list) and all(map(is_fit, values))
+
+
+def _is_passage(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in Passage._fields)

@@ -62,19 +62,20 @@ def choose_shots(answerable: Sequence[Document], unanswerable: Sequence[Document
     with_answer = [row for row in answerable if row["answers"]]
     if not with_answer or not unanswerable:
         raise UsageError("clapnq: the train files hold no answerable question with an answer, or no unanswerable one")
-    rules: Sequence[tuple[str, Callable[[Document], Any]]] = (
-        ("the same passage", lambda row: row["passages"][0]),
-        ("the same article", lambda row: row["passages"][0]["title"]),
-        ("another article", lambda row: None),
+    rules: Mapping[str, Callable[[Document], Any]] = {
+        "the same passage": lambda row: row["passages"][0],
+        "the same article": lambda row: row["passages"][0]["title"],
+        "another article": lambda row: None,
+    }
+    row, partner, rule = next(
+        (row, other, rule)
+        for rule, key in rules.items()
+        for row in with_answer
+        for other in unanswerable
+        if key(other) == key(row)
     )
-    for rule, key in rules:
-        for row in with_answer:
-            partner = next((other for other in unanswerable if key(other) == key(row)), None)
-            if partner is not None:
-                log.info("clapnq: the shots are train questions %s and %s (%s)", row["id"], partner["id"], rule)
-                passage = {column: row[column] for column in ("passages", "groundings")}
-                return [dict(row), {**partner, **passage}]
-    raise AssertionError("the last rule fits all")
+    log.info("clapnq: the shots are train questions %s and %s (%s)", row["id"], partner["id"], rule)
+    return [dict(row), {**partner, **{column: row[column] for column in ("passages", "groundings")}}]
 
 
 class PaperShots(ContextSampler):  # type: ignore[misc]
@@ -106,8 +107,8 @@ class ClapnqTask(DetectingTask, PromptedTask):
     - prompts read well as plain text and as chat (:class:`PromptedTask`);
     - ``--num_fewshot 1`` and ``2`` are the paper's examples, read from the train files when they are needed;
     - plain text with shots stops at the blank line between them, where a base model would continue with the next one;
-    - The option ``detector`` runs a detector over the answers against their passages (:class:`DetectingTask`). Only
-      then the task has the detector's filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`.
+    - the option ``detector`` runs a detector over the answers against their passages (:class:`DetectingTask`); only then
+      the task has the detector's filter and the metrics of :mod:`lm_eval_tasks.clapnq.hallucination`.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ def split_names(listed: str | None) -> list[str]:
 
 
 def print_or_write(text: str, output: Path | None) -> None:
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
 
     if output is None:
         say(text.removesuffix("\n"))
@@ -109,7 +109,7 @@ def add_output(
 
 def check_output(arguments: argparse.Namespace) -> None:
     """Raise a UsageError unless the path of ``--output`` can be written."""
-    from lm_eval_tasks.data.atomic import check_place, check_writable
+    from lm_eval_tasks.data import check_place, check_writable
 
     output: Path | None = getattr(arguments, "output", None)
     if output is None:

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
 
     calibration = calibration_from_runs(arguments.results, arguments.detector, arguments.detector_args)
     with whole_file(arguments.output) as partial:

@@ -142,7 +142,7 @@ class _DryRun:
 
     def find_model(self, is_named: bool) -> None:
         """Make a model without weights, or load the tokenizer of another; and check the folder of the results."""
-        from lm_eval_tasks.data.atomic import check_writable
+        from lm_eval_tasks.data import check_writable
         from lm_eval_tasks.harness import get_model
         from lm_eval_tasks.harness.harness_results import output_folder
         from lm_eval_tasks.models import DocumentAnswerer

@@ -101,7 +101,7 @@ def _is_coloured() -> bool:
 
 
 def _read_logs(arguments: argparse.Namespace) -> int:
-    from lm_eval_tasks.data.atomic import check_place
+    from lm_eval_tasks.data import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
     from lm_eval_tasks.results.logs.judged import LogSummary, checked_groups

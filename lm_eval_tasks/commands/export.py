@@ -109,7 +109,7 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
     tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped. Existing files of the
     same runs are replaced. Returns the results files that were written.
     """
-    from lm_eval_tasks.data.atomic import finished
+    from lm_eval_tasks.data import finished
     from lm_eval_tasks.data.sources import MissingSource
 
     if place.is_dir() and place.resolve() in (output.resolve(), *output.resolve().parents):
@@ -123,7 +123,7 @@ def export_tasks(place: Path, output: Path) -> list[Path]:
 
 
 def _export_file(file: Path, output: Path) -> Iterator[Path]:
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
     from lm_eval_tasks.data.samples import write_without_secrets
     from lm_eval_tasks.runs.results_file import leaves_of, read_results
 

@@ -186,7 +186,7 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     ``mfava_detection_<language>_silver``. Files that are in the folder are replaced. Returns the number of rows by task;
     and of rows that fit no task, by reason.
     """
-    from lm_eval_tasks.data.atomic import whole_file
+    from lm_eval_tasks.data import whole_file
     from lm_eval_tasks.making.dataset import read_rows
     from lm_eval_tasks.mfava.dataset import GOLD_FILE, LANGUAGES, REPOSITORY
 

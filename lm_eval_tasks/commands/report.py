@@ -48,7 +48,7 @@ def _number(text: str) -> int | None:
 def run(arguments: argparse.Namespace) -> int:
     from custom_metrics.usage.plain_errors import UsageError
     from custom_metrics.usage.printable import on_one_line
-    from lm_eval_tasks.data.atomic import check_place, check_writable
+    from lm_eval_tasks.data import check_place, check_writable
     from lm_eval_tasks.results.report import Report, write_report
     from lm_eval_tasks.results.report.drawing import save
 

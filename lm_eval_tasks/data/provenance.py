@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.options import assignments
 from custom_metrics.usage.secrets import blank
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import digests_of, sha256_of, whole_file
+from lm_eval_tasks.data import digests_of, sha256_of, sources, whole_file
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -67,15 +66,14 @@ class Record:
 
     Attributes:
         read_from: ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's).
-        files: public files that were read, each a mapping of ``host``, ``repository``, ``revision``, ``path``, ``bytes``,
-            ``sha256`` and ``published``: whether that is the pinned content, ``None`` where none is pinned.
-        local_files: the user's own files: ``option`` that named it, ``name``, ``sha256``.
+        files: public files that were read (:func:`public_file`); ``published`` is whether the content is the pinned one,
+            ``None`` where none is pinned.
+        local_files: the user's own files (:func:`local_file`).
         split: of the public data set, as its files or its page on the hub name it; empty where that is not known.
         options: effective options of the loader, with defaults.
         kept: number of documents, by kind.
         left_out: number of rows, answers or passages that were dropped or repaired, by reason.
-        corpus: description of the corpus of passages; empty where there is none.
-        retrieval: description of the retriever; empty where there is none.
+        corpus, retrieval: descriptions of the corpus of passages and of the retriever; empty where there is none.
         not_comparable: reasons why a number over these documents is not comparable with the published one.
     """
 
@@ -94,25 +92,21 @@ class Record:
     def from_files(
         cls,
         located_files: Sequence[sources.Located],
-        explanations: Mapping[str, str | None] | None = None,
+        explanations: Mapping[str, str] | None = None,
         not_comparable: Iterable[str] = (),
         **rest: Any,
     ) -> Record:
         """The record of files that :func:`lm_eval_tasks.data.sources.recording` has listed.
 
-        `explanations` has, for the path of a public file, the reason to give where it differs from the published one
-        (``None``: no reason); `not_comparable` are further reasons, `rest` the other attributes.
+        `explanations` has, for the path of a public file, the reason to give where it differs from the published one;
+        `not_comparable` are further reasons, `rest` the other attributes.
         """
         origins = sorted({located.origin for located in located_files})
-        reasons = list(not_comparable)
-        files = []
-        for located in dict.fromkeys(located_files):
-            entry = public_file(located)
-            files.append(entry)
-            if entry["published"] is False:
-                name = located.file.path
-                reason = (explanations or {}).get(name, f"{name} is not the published file (its checksum is another)")
-                reasons += [reason] if reason else []
+        files = [public_file(located) for located in dict.fromkeys(located_files)]
+        changed = [file["path"] for file in files if file["published"] is False]
+        why = {name: f"{name} is not the published file (its checksum is another)" for name in changed}
+        why |= {name: reason for name, reason in (explanations or {}).items() if name in changed}
+        reasons = [*not_comparable, *why.values()]
         if sources.SAMPLE in origins:  # implies all other reasons
             reasons = [OF_SAMPLE]
         left_out = {what: number for what, number in rest.pop("left_out", {}).items() if number}
@@ -159,7 +153,7 @@ def of_dataset(documents: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the distributions that affect prompts and scores, by name; the harness logs those of the models."""
+    """Versions of the distributions that affect prompts and scores; the harness logs those of the models."""
     names = [PACKAGE, "bm25s", "janome", "jieba", "rouge-score"]
     names += ["sentence-transformers"] if "sentence_transformers" in sys.modules else []
     return {name: version(name) for name in names}
@@ -240,11 +234,8 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
     if UNTAGGED in untagged:
         left_out[UNTAGGED] = untagged[UNTAGGED]
         reasons.append(_left_out(UNTAGGED, untagged[UNTAGGED]))
-    if left_out or before:
-        scored["left_out"] = left_out
-    if reasons or "not_comparable" in made:
-        scored["not_comparable"] = reasons
-    return scored
+    scored |= {"left_out": left_out} if left_out or before else {}
+    return scored | ({"not_comparable": reasons} if reasons or "not_comparable" in made else {})
 
 
 def sidecar_of(output: Path) -> Path:

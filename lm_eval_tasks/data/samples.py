@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 
 from custom_metrics.usage.printable import without_surrogates
 from custom_metrics.usage.secrets import blank
-from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data import finished, provenance
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -35,7 +34,7 @@ def task_of(path: Path) -> str | None:
 def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
     """Folder to task to samples file, below a file or folder; a MissingSource where there is none. A folder holds the
     answers of one model; of several files of a task in it, the newest counts. A file counts as a folder with one task.
-    Partial files are skipped (:func:`lm_eval_tasks.data.atomic.finished`)."""
+    Partial files are skipped (:func:`lm_eval_tasks.data.finished`)."""
     paths = [place] if place.is_file() else finished(place, "samples_*.jsonl")
     dated = sorted((date, task, path) for path in paths for task, date in [dated_task(path) or ("", "")] if task)
     if not dated:
@@ -55,8 +54,7 @@ def samples_files(place: Path) -> dict[Path, dict[str, Path]]:
 
 
 def read_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a file, each document once; a truncated last line is left out, with a warning, and any other is a
-    CorruptSource."""
+    """The samples of a file, each document once; errors are those of :func:`read_rows_with_offsets`."""
     seen: dict[int, Any] = {}
     differing = 0
     for _, sample in read_rows_with_offsets(path, _sample):
@@ -181,12 +179,8 @@ def read_row_at(stream: BinaryIO, offset: int) -> dict[str, Any]:
 def documents_of_samples(
     place: Path, task: str, columns: tuple[str, ...]
 ) -> tuple[list[dict[str, Any]], provenance.Record]:
-    """The documents of a task's samples (a file, or the folder of one model), in their original order, and their record.
-
-    Raises:
-        MissingSource: there are no samples of this task.
-        CorruptSource: the file is damaged; there are files of several models; or a document lacks one of the columns.
-    """
+    """The documents of a task's samples (a file, or the folder of one model), in their original order, and their record. A
+    MissingSource without samples of it; a CorruptSource where they are damaged, of several models, or lack a column."""
     folders = samples_files(place)
     candidates = [files[task] for files in folders.values() if task in files]
     if not candidates:

@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 from custom_metrics.usage.plain_errors import PlainError
 from custom_metrics.usage.printable import shell_word
-from lm_eval_tasks.data.atomic import cache_folder as cache_folder  # callers have both from here
-from lm_eval_tasks.data.atomic import digests_of, whole_file
+from lm_eval_tasks.data import cache_folder as cache_folder  # callers have both from here
+from lm_eval_tasks.data import digests_of, whole_file
 from lm_eval_tasks.data.tables import CorruptSource as CorruptSource
 from lm_eval_tasks.data.tables import check_end, check_readable
 
@@ -51,13 +51,9 @@ _ELSEWHERE: list[Path] = []  # tables of benchmarks outside of this package
 
 
 class MissingSource(PlainError, FileNotFoundError):
-    """A public file is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded.
+    """A public file is neither in the mirror nor in a cache, and cannot be (or may not be) downloaded."""
 
-    Attributes:
-        files: the ``SourceFile`` of every missing file, where all were checked.
-    """
-
-    files: Sequence[SourceFile] = ()
+    files: Sequence[SourceFile] = ()  # all that are missing, where all were checked
 
 
 @dataclass(frozen=True)
@@ -126,15 +122,11 @@ def source_file(repository: str, path: str) -> SourceFile:
 
 
 class Located(NamedTuple):
-    """A public file that was read.
-
-    Attributes:
-        origin: ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``.
-    """
+    """A public file that was read."""
 
     file: SourceFile
     path: Path
-    origin: str
+    origin: str  # ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``
 
 
 _RECORD: ContextVar[list[Located] | None] = ContextVar("_RECORD", default=None)
@@ -235,12 +227,8 @@ def is_offline() -> bool:
 
 
 def fetch(file: SourceFile) -> Path:
-    """A local copy of a public file from the download caches or its host; mirrors are ignored.
-
-    Raises:
-        MissingSource: it is in no cache and could not be downloaded.
-        CorruptSource: it does not have the pinned checksum.
-    """
+    """A local copy of a public file from the download caches or its host; mirrors are ignored. A MissingSource where it
+    cannot be downloaded, a CorruptSource where it does not have the pinned checksum."""
     if file.host == "github":
         return _from_github(file)
     from huggingface_hub import hf_hub_download
@@ -346,12 +334,8 @@ def _unpack(file: SourceFile, archive: Path) -> None:
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
-    """Download a file into a mirror folder (atomically); an existing copy is kept.
-
-    Raises:
-        CorruptSource: the existing or the downloaded copy does not have the pinned checksum; or, where none is known,
-            cannot be read in the format of its suffix.
-    """
+    """Download a file into a mirror folder (atomically); an existing copy is kept. A CorruptSource where either does not
+    have the pinned checksum or, where none is known, cannot be read in the format of its suffix."""
     target = folder / file.mirror_path
     if target.exists():
         if not _is_as_pinned(target, file):

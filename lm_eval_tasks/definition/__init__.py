@@ -34,14 +34,10 @@ class TaskLoader:
 
     The harness passes the task's ``dataset_kwargs``, the user's ``--metadata`` and the model's arguments, all as keywords.
     It fails where two of them have one name. So a YAML writes ``task_language`` for ``language``, which wins over a model
-    argument named ``language``.
+    argument named ``language``. The folder of ``load`` may hold a table of public files (``source_files.tsv``).
 
-    The folder of ``load`` may hold a table of public files (``source_files.tsv``), which
-    :mod:`lm_eval_tasks.data.sources` then knows.
-
-    Of an option with an unknown value `load` raises a UsageError, and so it does where no document is left. The option
-    `mirror` is a folder with copies of the public files (:mod:`lm_eval_tasks.data.sources`). One that cannot be found is a
-    MissingSource, a damaged one a CorruptSource.
+    `load` raises a UsageError for an unknown value and where no document is left, a MissingSource for a file that cannot be
+    found (option `mirror`: a folder with copies, :mod:`lm_eval_tasks.data.sources`), and a CorruptSource for a damaged one.
 
     Args:
         load: returns ``{"evaluation": documents}``. Its parameters are the options. It ignores other keywords.
@@ -65,10 +61,11 @@ class TaskLoader:
         self.logged_elsewhere = tuple(logged_elsewhere)
         parameters = inspect.signature(load).parameters.values()
         self._parameters = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        self.user_options = (*(name for name in self._parameters if name not in set(of_task)), *more)
-        """The options that a user may give with ``--metadata``."""
-        self.folder = Path(inspect.getfile(load)).parent
-        """The folder of the benchmark."""
+        self.user_options = (
+            *(name for name in self._parameters if name not in set(of_task)),
+            *more,
+        )  # of ``--metadata``
+        self.folder = Path(inspect.getfile(load)).parent  # of the benchmark
         sources.add_table(self.folder)
 
     def options(self, given: Options) -> dict[str, Any]:
@@ -102,11 +99,8 @@ def in_turn(parts: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:
-    """The files that a task's loader requires, in the order in which it reads them.
-
-    Returns:
-        No file for a loader of another package, for documents of earlier samples, and for options that `load` refuses.
-    """
+    """The files that a task's loader requires, in the order in which it reads them: none for a loader of another
+    package, for documents of earlier samples, and for options that `load` refuses."""
     if not isinstance(loader, TaskLoader) or options.get("samples") is not None:
         return []
     try:
@@ -188,19 +182,14 @@ def positive(name: str, value: Any, task: str) -> int:
 def pairs(name: str, value: Any, task: str) -> dict[str, Any]:
     """Parse options of a detector or retriever: a mapping, JSON, or ``name=value;name=value``; otherwise a
     ``UsageError``."""
-    if not value:
-        return {}
-    if isinstance(value, Mapping):
-        return dict(value)
-    wrong = f"{task}: {name} must be JSON or name=value;name=value, got {value!r}"
-    if not isinstance(value, str):
-        raise UsageError(wrong)
+    if not value or isinstance(value, Mapping):
+        return dict(value or {})
     try:
         if value.lstrip().startswith("{"):
             return dict(json.loads(value))
         parts = [part for part in re.split("[;,]", value) if part.strip()]
-        if not all("=" in part for part in parts):
-            raise ValueError("a part without =")
-        return assignments(",".join(parts))
-    except (ValueError, json.JSONDecodeError) as error:
-        raise UsageError(wrong) from error
+        if all("=" in part for part in parts):
+            return assignments(",".join(parts))
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise UsageError(f"{task}: {name} must be JSON or name=value;name=value, got {value!r}")

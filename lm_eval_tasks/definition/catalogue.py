@@ -80,12 +80,9 @@ def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
 
 
 def metric_of(name: str, table: Benchmark | None = None) -> Metric:
-    """The entry of a metric, by its name in a results file, from its benchmark's table or any other of this package.
-
-    Returns:
-        The entry of that name, or of a name that ends in ``_`` and is a prefix of it. A finer figure, such as
-        ``rougeL_missed`` or ``ndcg@3``, has the unit of its metric. For any other name, a number without a sentence.
-    """
+    """The entry of a metric, by its name in a results file, from its benchmark's table or any other of this package:
+    that of the name, or of a prefix of it that ends in ``_``. A finer figure, such as ``rougeL_missed`` or ``ndcg@3``,
+    has the unit of its metric. For any other name, a number without a sentence."""
     own = _metric_in(table.metrics, name) if table else None  # the other benchmarks are not loaded for it
     return own or _metric_in(_all_metrics(), name) or Metric(name, unit="number")
 
@@ -178,11 +175,9 @@ _VARIED = ("retriever",)  # options that do not change what a task asks
 
 @lru_cache(maxsize=1024)
 def variant_of(task: str) -> tuple[str, Mapping[str, str]]:
-    """What a task asks, and how: the first task of its table that asks the same documents, and its prompt and retriever.
-
-    Two tasks ask the same documents if they share a base, and their other options are equal. A task that is in no table
-    stands for itself. A prompt has the name of the last file that has it: ``role`` for ``_nomiracl_role``.
-    """
+    """What a task asks, and how: the first task of its table that asks the same documents (with the same base, and equal
+    other options), and its prompt and retriever. A task that is in no table stands for itself. A prompt has the name of
+    the last file that has it: ``role`` for ``_nomiracl_role``."""
     listed = task_named(task)
     if listed is None:
         return task, {}
@@ -227,10 +222,8 @@ def without_mean(tasks: Iterable[str]) -> frozenset[str]:
 
 def language_name(code: str, benchmark: str | None = None) -> str:
     """English name of a language: of a benchmark of this package, by its folder, or of any; else the code."""
-    if benchmark is None:
-        return languages().get(code, code)
-    table = table_named(benchmark)  # the others are not loaded for it
-    return table.languages.get(code, code) if table else code
+    table = table_named(benchmark) if benchmark is not None else None  # the others are not loaded for it
+    return (languages() if benchmark is None else table.languages if table else {}).get(code, code)
 
 
 @lru_cache(maxsize=1)
@@ -255,11 +248,9 @@ GONE = {
 
 
 def hint(names: Iterable[str], known: Collection[str] = ()) -> str:
-    """The end of a message about unknown names: ``; did you mean nomiracl_de?``, which languages there are, or what to use
-    instead of a task that is :data:`GONE`.
-
-    Empty where they resemble none of our tasks and groups; or of `known`, where a name of ours is no mistake.
-    """
+    """The end of a message about unknown names: ``; did you mean nomiracl_de?``, which languages there are, or what to
+    use instead of a task that is :data:`GONE`. Empty where they resemble none of our tasks and groups; or of `known`,
+    where a name of ours is no mistake."""
     meant, messages = [], []
     for name in names:
         task, message = _meant(name, tuple(known or _ours())) if not known or name not in _ours() else ("", "")

@@ -357,16 +357,11 @@ def _metric(entry: Mapping[str, Any]) -> Metric:
     metric = Metric("")
     defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
     fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
-    balances = entry.get("balances")
     if fields.get("unit", metric.unit) not in get_args(Unit):
         fields.pop("unit")
-    higher = entry.get("higher_is_better")
-    return replace(
-        metric,
-        **fields,
-        higher_is_better=higher if isinstance(higher, bool) else None,
-        balances=tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else (),
-    )
+    balances, higher = entry.get("balances"), entry.get("higher_is_better")
+    balanced = tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else ()
+    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None, balances=balanced)
 
 
 PREFIX = "marked_"

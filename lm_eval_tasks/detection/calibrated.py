@@ -44,7 +44,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 NO_CALIBRATION = "none"
 """The value of `calibration` that leaves the corrected rates out, without a warning."""
 
-
 # Options that no model of the harness has: among other arguments they were meant for the detector.
 _OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens base_model".split()}
 
@@ -129,17 +128,14 @@ class CalibrationKey(NamedTuple):
 
     @classmethod
     def from_document(cls, doc: Mapping[str, Any], detector: Mapping[str, str]) -> CalibrationKey:
-        """From a document's columns, and the detector as the filter ``hallucination_spans`` writes it."""
         in_use = [str(detector[key]).replace("|", "/") for key in ("name", "version")]
         return cls(doc["calibration"], doc["language"], doc["calibration_annotations"], *in_use)
 
     @classmethod
     def parse(cls, text: str) -> CalibrationKey:
-        """From what :meth:`__str__` wrote."""
         return cls(*text.rsplit("|", 4))
 
     def __str__(self) -> str:
-        """The fields, the calibration first, between bars."""
         return "|".join(self)
 
 
@@ -154,28 +150,27 @@ def in_force(key: CalibrationKey, task: str) -> calibrations.LanguageCalibration
         log.info("%s: the detector has no calibration, so there are no corrected rates", task)
         return None
     loaded = calibrations.by_identity(path)
-    entry = loaded.for_language(language, annotations or None)
+    entry, measured = loaded.for_language(language, annotations or None), loaded.detector
     if entry is None:
         log.info(
             "%s: %s has no %s calibration for this language (it has %s), so there are no corrected rates",
             *(task, path, annotations or "real, gold or silver", ", ".join(loaded.languages)),
         )
         return None
-    if loaded.detector["version"] == version or version == FAILED:
-        pass  # the same detector, under any name or path
-    elif loaded.detector["name"] != name:
-        log.warning(
-            "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so "
-            "there are no corrected rates",
-            *(task, loaded.detector["name"], loaded.detector["version"], name, version),
-        )
-        return None
-    else:
+    if version in (measured["version"], FAILED):  # the same detector, under any name or path
+        return entry
+    if measured["name"] == name:
         log.warning(
             "%s: the calibration is of version %s of the detector, and version %s is in use; measure that one",
-            *(task, loaded.detector["version"], version),
+            *(task, measured["version"], version),
         )
-    return entry
+        return entry
+    log.warning(
+        "%s: the calibration is of %s, version %s, and the detector in use is %s, version %s: another one, so there are no "
+        "corrected rates",
+        *(task, measured["name"], measured["version"], name, version),
+    )
+    return None
 
 
 def errors_of(
@@ -309,7 +304,7 @@ def estimates(counts: bytes, key: str, task: str) -> Estimates:
 @lru_cache(maxsize=64)
 def _paired_errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None:
     """The detector's errors for the key of a calibration, which may be in one of the files."""
-    parsed, calibration = CalibrationKey.parse(key), None
+    parsed = CalibrationKey.parse(key)
     try:
         calibrations.by_identity(parsed.calibration)
     except calibrations.CalibrationError:
@@ -317,8 +312,8 @@ def _paired_errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None
             with suppress(calibrations.CalibrationError):
                 calibrations.load(name)
     with suppress(calibrations.CalibrationError):
-        calibration = in_force(parsed, task)
-    return errors_of(calibration, ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)
+        return errors_of(in_force(parsed, task), ITERATIONS, SEED_OF_ERRORS + zlib.crc32(task.encode()) % 10_000)
+    return None
 
 
 FEW = 20

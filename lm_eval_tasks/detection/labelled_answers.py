@@ -86,12 +86,9 @@ def readable(documents: Sequence[LabelledAnswer]) -> list[LabelledAnswer]:
 
 
 def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnswer]:
-    """The labelled answers of a file ``.jsonl`` or ``.jsonl.gz``. Lines that are left out are counted in `left_out`.
-
-    Raises:
-        MissingSource: there is no such file.
-        CorruptSource: a line is not a labelled answer; the message names the line and the reason.
-    """
+    """The labelled answers of a file ``.jsonl`` or ``.jsonl.gz``. Lines that are left out are counted in `left_out`. A
+    MissingSource where there is no such file; a CorruptSource, with the line and the reason, where one is no labelled
+    answer."""
     if not path.is_file():
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
     answers = []

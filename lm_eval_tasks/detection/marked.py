@@ -134,9 +134,7 @@ def value_of(
 ) -> dict[str, Any] | None:
     """What a document's answer, as the filter ``hallucination_spans`` returns it, adds to the rate (:data:`FIELDS`), with
     its article and people's spans, without what is ``None``. `counts` is whether the answer's words do; those of one that
-    abstains do not. ``None`` where no word counts, unless the answer was drawn: it then keeps its place among the draws,
-    with weight 0.
-    """
+    abstains do not. ``None`` where no word counts, unless the answer was drawn: then it has weight 0."""
     answer, language = tagged["answer"], doc["language"]
     number = len(words(answer, language)) if counts else 0
     drawn = marks.answers.get(str(doc["id"]))
@@ -146,16 +144,9 @@ def value_of(
     if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
         raise ValueError(f"document {doc['id']}: the marks are of another answer")
     times, weight, share = drawn[1:4] if drawn is not None else (0, 1.0, None)
-    value = {
-        "words": number,
-        "expected": expected,
-        "article": doc.get("article"),
-        "times": times,
-        "weight": weight,
-        "marked": share,
-        "left_out": drawn.left_out if drawn is not None else None,
-        "spans": [*map(list, drawn.spans)] if drawn is not None else None,
-    }
+    value = {"words": number, "expected": expected, "article": doc.get("article")}
+    value |= {"times": times, "weight": weight, "marked": share}
+    value |= {} if drawn is None else {"left_out": drawn.left_out, "spans": [*map(list, drawn.spans)]}
     return {name: field for name, field in value.items() if field is not None}
 
 
@@ -319,10 +310,9 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
         log.warning("%s: no answer that was drawn could be judged by anybody, so there is no marked_rate", task)
         return
     figure = rate[1].figure
+    bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
     if math.isnan(figure.low):
         bounds = "without bounds: too few draws, or too few different articles"
-    else:
-        bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
     worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
     unknown = f"; {basis['cannot_tell']} more could be judged by nobody" if basis["cannot_tell"] else ""
     log.info(

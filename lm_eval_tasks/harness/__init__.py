@@ -79,9 +79,8 @@ def shorten_errors() -> None:
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        from lm_eval_tasks.harness import short_errors
-
-        return short_errors.show(kind, error, trace) or before(kind, error, trace)
+        show = import_module("lm_eval_tasks.harness.short_errors").show
+        return show(kind, error, trace) or before(kind, error, trace)
 
     hook.is_one_line = True  # type: ignore[attr-defined]
     sys.excepthook = hook

@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.statistics.strata import error_across
-from lm_eval_tasks.data.atomic import check_writable
+from lm_eval_tasks.data import check_writable
 from lm_eval_tasks.harness import WEIGHTLESS
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data import finished
 from lm_eval_tasks.data.provenance import local_file
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_lines

@@ -26,8 +26,7 @@ from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
 from lm_eval_tasks import definition
-from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.atomic import digests_of
+from lm_eval_tasks.data import digests_of, provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
 from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.detection.labelled_answers import Collection

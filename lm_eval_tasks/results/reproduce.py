@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from custom_metrics.usage.options import assignments
 from custom_metrics.usage.printable import shell_word
 from custom_metrics.usage.secrets import BLANK
-from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.atomic import sha256_of
+from lm_eval_tasks.data import provenance, sha256_of, sources
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.results_file import metadata_of, provenance_of, read_results

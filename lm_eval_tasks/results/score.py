@@ -27,7 +27,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
-from lm_eval_tasks.data.atomic import locked_folder, move_whole
+from lm_eval_tasks.data import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_json
 from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
 from lm_eval_tasks.data.sources import MissingSource

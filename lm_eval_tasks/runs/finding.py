@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from custom_metrics.broken_run import Prompting
-from lm_eval_tasks.data.atomic import finished
+from lm_eval_tasks.data import finished
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.samples import dated_task
 from lm_eval_tasks.data.sources import MissingSource

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.runs.answers import Answers, Column, FilteredAnswers
 from lm_eval_tasks.runs.run import TaskRun

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
@@ -20,10 +20,7 @@ from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-
+from lm_eval_tasks.definition import Documents
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -35,8 +32,9 @@ JUDGED = ("clapnq_gold", "clapnq_rag", "mtragun_")
 """What the names of tasks begin with whose answers are judged: their documents have these columns."""
 
 
-def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> dict[str, Dataset]:
-    """Load a run's answers to answerable questions, each to be rated for two aspects.
+def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: Any) -> Documents:
+    """Load a run's answers to answerable questions, each to be rated for two aspects. Errors are those of
+    :func:`load_pairs`.
 
     Args:
         samples: the samples file of the run, or the folder it lies in.
@@ -46,9 +44,6 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id`` (with the aspect), ``aspect``,
         ``system``, ``answer``, and ``quoted``: ``question``, ``passages`` (a list), ``answer``. The two aspects of an
         answer are neighbours.
-
-    Raises:
-        MissingSource, CorruptSource, ValueError: there are no samples, or samples of another task or of several runs.
     """
     definition.refuse_misspelt(ignored, _OPTIONS, RATINGS)
     definition.flag("judge_reference", judge_reference, RATINGS)
@@ -77,7 +72,7 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         for answered in system.answers.values()
         for aspect in ASPECTS
     ]
-    return _documents(rows, systems, {"judge_reference": judge_reference}, {"ratings": len(rows)})
+    return _documents(rows, systems, {"judge_reference": judge_reference}, {"ratings": len(rows)}, {})
 
 
 def load_pairs(
@@ -87,7 +82,7 @@ def load_pairs(
     judge_orders: int = 2,
     judge_seed: int = 1234,
     **ignored: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the answers of two or more runs to the same questions, in pairs.
 
     Args:
@@ -147,8 +142,8 @@ def load_pairs(
     ]
     options = {"judge_names": [run.name for run in runs], "judge_reference": judge_reference}
     options |= {"judge_orders": judge_orders, "judge_seed": judge_seed}
-    left_out = {"questions that not all runs answered": lacking} if lacking else {}
-    return _documents(rows, runs, options, {"questions": len(common), "pairs": len(rows)}, left_out)
+    left_out = {"questions that not all runs answered": lacking}
+    return _documents(rows, runs, options, {"questions": len(common), "pairs": len(rows)}, left_out if lacking else {})
 
 
 def _passages(id: str, *systems: System) -> list[str]:
@@ -162,10 +157,10 @@ def _documents(
     runs: Sequence[System],
     options: dict[str, Any],
     kept: dict[str, int],
-    left_out: dict[str, int] | None = None,
-) -> dict[str, Dataset]:
+    left_out: dict[str, int],
+) -> Documents:
     files = [{**provenance.local_file("samples", run.file, run.place), "system": run.name} for run in runs]
-    record = provenance.Record("samples", local_files=files, options=options, kept=kept, left_out=left_out or {})
+    record = provenance.Record("samples", local_files=files, options=options, kept=kept, left_out=left_out)
     return {"evaluation": provenance.documents_of(rows, record)}
 
 
@@ -292,8 +287,6 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
             return fitting
     why = "the runs cannot be told apart by folder and task; say judge_names=['one','other']"
     if given is not None:
-        why = (
-            f"judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r} or ending in "
-            f"_stderr"
-        )
+        different = f"{len(files)} different names, none of them {REFERENCE!r} or ending in _stderr"
+        why = f"judge_names={list(given)!r} must be {different}"
     raise UsageError(f"{task}: {why}: {', '.join(str(file) for file, _ in files)}")

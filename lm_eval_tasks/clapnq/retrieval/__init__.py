@@ -106,17 +106,9 @@ def refuse_unfitting(name: str, options: Mapping[str, Any], who: str) -> None:
 
 
 def open_retriever(name: str, corpus: Corpus, options: Mapping[str, Any] | None = None) -> Retriever:
-    """Create a retriever over a corpus.
-
-    Args:
-        name: one of :func:`names`.
-        corpus: the passages to search.
-        options: keys of :data:`OPTIONS`; those of other retrievers are ignored.
-
-    Raises:
-        ValueError: the name is unknown (the message lists all), its options do not fit, or its entry point makes none.
-        MissingSource, CorruptSource: a model or file that it needs is not available, or damaged.
-    """
+    """Create a retriever over a corpus: one of :func:`names`, with options of :data:`OPTIONS`; those of other retrievers
+    are ignored. A UsageError where the name is unknown, the options do not fit, or an entry point makes none; a
+    MissingSource or CorruptSource where a model or file that it needs is not available, or damaged."""
     offer = entry_points.find_offer(entry_points.RETRIEVERS, name)
     if offer is None:
         raise UsageError(f"clapnq: unknown retriever {name!r}{known_instead(name, names())}")

@@ -18,8 +18,7 @@ import numpy as np
 from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import whole_folder
+from lm_eval_tasks.data import sources, whole_folder
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 

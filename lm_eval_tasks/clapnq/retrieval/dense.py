@@ -23,8 +23,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, top_k
-from lm_eval_tasks.data import sources
-from lm_eval_tasks.data.atomic import sha256_of, whole_file
+from lm_eval_tasks.data import sha256_of, sources, whole_file
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -102,15 +101,14 @@ class Dense:
         pool = self._model.start_multi_process_pool(list(self._devices)) if several else None
         shared = {"pool": pool, "chunk_size": -(-BLOCK // len(self._devices))} if several else {}
         missing = sum(min(BLOCK, len(corpus) - start) for start in starts)
+        bar = tqdm(total=len(corpus), initial=len(corpus) - missing, desc=f"{self.name} vectors", unit="passage")
         try:
-            with tqdm(
-                total=len(corpus), initial=len(corpus) - missing, desc=f"{self.name} vectors", unit="passage"
-            ) as bar:
-                for start in starts:
-                    texts = corpus.contents(start, min(start + BLOCK, len(corpus)))
-                    yield self._embed(texts, self._passage_prefix, **shared)
-                    bar.update(len(texts))
+            for start in starts:
+                texts = corpus.contents(start, min(start + BLOCK, len(corpus)))
+                yield self._embed(texts, self._passage_prefix, **shared)
+                bar.update(len(texts))
         finally:
+            bar.close()
             if several:
                 self._model.stop_multi_process_pool(pool)
                 self._model.to(self._devices[0])  # the pool has moved the model to the CPU
@@ -168,12 +166,8 @@ def encoders() -> dict[str, Encoder]:
 
 
 def encoder_for(name: str, options: Mapping[str, Any]) -> Encoder:
-    """The model of a dense retriever: a named one, or for ``dense`` that of the options.
-
-    Raises:
-        ValueError: the retriever is ``dense``, and the options name no model.
-        MissingSource: the options name a folder that does not exist.
-    """
+    """The model of a dense retriever: a named one, or for ``dense`` that of the options. A UsageError where these name
+    none, a MissingSource where they name a folder that does not exist."""
     pinned = encoders().get(name)
     option = name if pinned else "encoder"
     place = str(options.get(option) or "")
@@ -204,12 +198,9 @@ def encoder_for(name: str, options: Mapping[str, Any]) -> Encoder:
 
 
 def weights_of(encoder: Encoder) -> tuple[Path, str]:
-    """The folder of a model's files, and a digest of those that determine its vectors. Missing files are downloaded.
-
-    Raises:
-        MissingSource: the model is not available, has no safetensors, or (a pinned one) is incomplete.
-        CorruptSource: the weights are not the pinned ones.
-    """
+    """The folder of a model's files, and a digest of those that determine its vectors. Missing files are downloaded. A
+    MissingSource where the model is not available, has no safetensors, or (a pinned one) is incomplete; a CorruptSource
+    where the weights are not the pinned ones."""
     folder = encoder.folder or _from_hub(encoder)
     digests = {
         name: sha256_of(path)
@@ -262,12 +253,8 @@ def _download(encoder: Encoder) -> str:
 
 
 def load(encoder: Encoder, folder: Path, device: str) -> Any:
-    """Load a ``SentenceTransformer``.
-
-    Raises:
-        ValueError: sentence-transformers is not installed, or cannot load the folder, or the model's similarity is neither
-            the cosine nor the dot product.
-    """
+    """Load a ``SentenceTransformer``. A UsageError where sentence-transformers is not installed, or cannot load the
+    folder, or the model's similarity is neither the cosine nor the dot product."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
@@ -317,10 +304,7 @@ def open_vectors(
         labels: name and revision of the model, written beside the vectors with `identity`, for people.
 
     Returns:
-        float16 arrays of ``BLOCK`` rows each, the last with the rest.
-
-    Raises:
-        ValueError: the model returned a number that float16 cannot hold.
+        float16 arrays of ``BLOCK`` rows each, the last with the rest. A UsageError for a number that float16 cannot hold.
     """
     from filelock import FileLock
 

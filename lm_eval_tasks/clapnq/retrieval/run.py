@@ -12,7 +12,7 @@ from typing import Any
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.corpus import Corpus
 from lm_eval_tasks.clapnq.retrieval import Question, Ranking, fault_of
-from lm_eval_tasks.data.atomic import sha256_of, whole_file
+from lm_eval_tasks.data import sha256_of, whole_file
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.data.tables import read_lines
 
@@ -65,12 +65,8 @@ def run(corpus: Corpus, options: Mapping[str, Any]) -> Run:
 
 
 def read_run(path: Path) -> dict[str, Ranking]:
-    """Question id to ranking, by rank.
-
-    Raises:
-        CorruptSource: a line does not have six columns, a rank or score is no number, or in a question's ranking a passage
-            stands twice, or scores rise with the rank or are not finite.
-    """
+    """Question id to ranking, by rank. A CorruptSource where a line does not have six columns, a rank or score is no
+    number, or in a question's ranking a passage stands twice, or scores rise with the rank or are not finite."""
     lines: dict[str, list[tuple[int, str, float]]] = {}
     for number, line in read_lines(path):
         if fields := line.split():

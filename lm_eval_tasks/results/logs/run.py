@@ -26,8 +26,7 @@ from detector_plugin.detector import DEFAULT_DETECTOR, RAG
 from detector_plugin.filters import given_options, shared_detector
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.clapnq.benchmark import OF_A_DETECTOR
-from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.atomic import locked_folder, move_whole
+from lm_eval_tasks.data import locked_folder, move_whole, provenance
 from lm_eval_tasks.data.samples import read_samples
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import DEFINED_SHARE, Benchmark, Metric

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.statistics.figures import is_measurable
-from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.published import compare_with_published

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data import whole_file
 
 INK = "#16191f"
 """The colour of text and axes in files, as on a light page."""

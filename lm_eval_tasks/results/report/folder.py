@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.formats import csv_of, json_of

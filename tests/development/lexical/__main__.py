@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from detector_plugin import calibration, lexical
 from detector_plugin.detector import describe
 from detector_plugin.labelled import REAL, LabelledAnswer, is_unreadable
-from lm_eval_tasks.data.atomic import whole_file
+from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
 from tests.development.lexical import held_out, training
 
