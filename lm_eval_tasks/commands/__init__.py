@@ -1,16 +1,10 @@
-"""The commands of ``lm-eval-grounded``: each module in this folder is one.
+"""The commands of ``lm-eval-grounded``: each module in this folder is one, which :mod:`lm_eval_tasks.cli` finds by
+itself.
 
-A command is a module with three things, which :mod:`lm_eval_tasks.cli` looks for:
-
-- its docstring: the first line is shown by ``lm-eval-grounded --help``, the rest by the command's own ``--help``, and the
-  first of two examples at its end by ``lm-eval-grounded`` alone;
-- ``add_arguments(parser)``: its options;
-- ``run(arguments) -> int``: does the work, prints by :func:`say`, and returns the exit status.
-
-The name of the module is the name of the command (``_`` is typed ``-``). A new command is a new file; there is no list.
-Work that only the command does is below ``run``, as functions of paths and values that print nothing. Work that is shared
-is in ``results`` and ``making``.
-
+A command has a docstring (its first line stands in ``lm-eval-grounded --help``, the rest in the command's own, and the
+first of two examples at its end is shown by ``lm-eval-grounded`` alone), ``add_arguments(parser)``, and ``run(arguments)
+-> int``, which does the work, prints by :func:`say`, and returns the exit status. Work that only the command does is
+below ``run``, as functions of paths and values that print nothing; work that is shared is in ``results`` and ``making``.
 ``--help`` must be fast, so a command imports heavy modules (numpy and all that needs it) within its functions.
 
 This module has the options that several commands share.

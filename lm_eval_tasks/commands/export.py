@@ -102,12 +102,12 @@ _DATE = re.compile(r"_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.json$")
 
 
 def export_tasks(place: Path, output: Path) -> list[Path]:
-    """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``.
+    """Lay results out as ``output/tasks/<folder>/<date>/<task>/`` and ``output/groups/<folder>/<date>/<group>/``;
+    returns the results files that were written.
 
-    Each folder has a results file with only that task, and its samples of the same run, as a hard link if the file system
-    has links, and written anew if their settings hold secrets. A group's results file has what the configurations of its
-    tasks share, such as their data set. Results of ``--predict_only`` have no score and are skipped. Existing files of the
-    same runs are replaced. Returns the results files that were written.
+    Each has only that task, with its samples of the same run as a hard link, or written anew if their settings hold
+    secrets. A group's has what the configurations of its tasks share. Results of ``--predict_only`` have no score and
+    are skipped.
     """
     from lm_eval_tasks.data import finished
     from lm_eval_tasks.data.sources import MissingSource

@@ -67,14 +67,10 @@ class Collected(NamedTuple):
 def collect(places: Sequence[Path], output: Path, faithful: bool = False) -> Collected:
     """Write the data that models generated, as JSON lines, and its provenance (``<output>.provenance.json``).
 
-    A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``, ``reference``,
-    and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of the answer) and
-    ``model`` (who wrote the answer). The next step reads it as ``--metadata '{"articles": "FILE"}'``, training as it is.
-
-    Args:
-        places: samples files, or folders of them, of which the newest file of each task counts. The folder of a file has
-            the model's name.
-        faithful: of inserted errors: write each text before the errors as well, as a separate row.
+    A row has ``id``, ``title``, ``url``, ``article`` (address, or else title), ``language``, ``question``,
+    ``reference``, and from the step ``answers`` on ``answer``, ``spans`` (``[start, end, category]``, in characters of
+    the answer) and ``model``. Of the samples in `places` the newest file of each task counts; its folder has the model's
+    name. With `faithful`, each text before its inserted errors is a row as well.
     """
     from lm_eval_tasks.data import provenance
     from lm_eval_tasks.data.samples import read_samples, samples_files

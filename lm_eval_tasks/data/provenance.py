@@ -62,31 +62,24 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Record:
-    """The record of a loader: its files, its options, and the number of documents that it kept and left out.
+    """The record of a loader: its files, its options, and the number of documents that it kept and left out."""
 
-    Attributes:
-        read_from: ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's).
-        files: public files that were read (:func:`public_file`); ``published`` is whether the content is the pinned one,
-            ``None`` where none is pinned.
-        local_files: the user's own files (:func:`local_file`).
-        split: of the public data set, as its files or its page on the hub name it; empty where that is not known.
-        options: effective options of the loader, with defaults.
-        kept: number of documents, by kind.
-        left_out: number of rows, answers or passages that were dropped or repaired, by reason.
-        corpus, retrieval: descriptions of the corpus of passages and of the retriever; empty where there is none.
-        not_comparable: reasons why a number over these documents is not comparable with the published one.
-    """
-
-    read_from: str
-    files: list[dict[str, Any]] = field(default_factory=list)
-    local_files: list[dict[str, Any]] = field(default_factory=list)
-    split: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
-    kept: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
-    corpus: dict[str, Any] = field(default_factory=dict)
-    retrieval: dict[str, Any] = field(default_factory=dict)
-    not_comparable: list[str] = field(default_factory=list)
+    read_from: str  # ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's)
+    files: list[dict[str, Any]] = field(default_factory=list)  # public files that were read (:func:`public_file`)
+    local_files: list[dict[str, Any]] = field(default_factory=list)  # the user's own files (:func:`local_file`)
+    split: str = (
+        ""  # of the public data set, as its files or its page on the hub name it; empty where that is not known
+    )
+    options: dict[str, Any] = field(default_factory=dict)  # effective options of the loader, with defaults
+    kept: dict[str, int] = field(default_factory=dict)  # number of documents, by kind
+    left_out: dict[str, int] = field(
+        default_factory=dict
+    )  # number of rows, answers or passages that were dropped or repaired, by reason
+    corpus: dict[str, Any] = field(default_factory=dict)  # description of the corpus of passages, or empty
+    retrieval: dict[str, Any] = field(default_factory=dict)  # description of the retriever, or empty
+    not_comparable: list[str] = field(
+        default_factory=list
+    )  # why numbers over these are not comparable with published ones
 
     @classmethod
     def from_files(
@@ -114,7 +107,7 @@ class Record:
 
 
 def public_file(located: sources.Located) -> dict[str, Any]:
-    """The entry of a public file in :attr:`Record.files`."""
+    """The entry of a public file in :attr:`Record.files`; ``published`` is ``None`` where no content is pinned."""
     file, path, _ = located
     digests = digests_of(path)
     return {
@@ -201,17 +194,12 @@ _LOGGED: set[tuple[str, ...]] = set()  # each list of reasons is logged once a r
 
 
 def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """The provenance of answers that were made by one run and scored by another.
+    """The provenance of answers that were made by one run and scored by another (`scoring`).
 
-    Args:
-        scoring: provenance of the scoring.
-        earlier: configuration of the task in the results of the run that made the answers; empty where there are none.
-        arguments: model arguments of that run.
-
-    Returns:
-        Documents, prompt and run come from the answers; detector, calibration, marks, versions and the number of answers
-        that the detector cannot read come from the scoring. ``answers`` has the ``--metadata`` of the run that made them,
-        its versions, and whether it was ``--predict_only``.
+    `earlier` is the configuration of the task in the results of the run that made the answers (empty where there are
+    none), `arguments` are that run's model arguments. Documents, prompt and run come from the answers; detector,
+    calibration, marks, versions and the number of answers that the detector cannot read from the scoring. ``answers``
+    has the ``--metadata`` of the run that made them, its versions, and whether it was ``--predict_only``.
     """
     made = (earlier.get("metadata") or {}).get("provenance") or {}
     if not isinstance(made, Mapping) or "failed" in made or "failed" in scoring:

@@ -140,11 +140,8 @@ def read_rows_with_offsets(
     path: Path, parse: Callable[[bytes], dict[str, Any]] = _promptless_sample
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a samples file, one for each document and filter, without prompts, each after its offset in bytes (for
-    :func:`read_row_at`). A truncated last line is left out, with a warning.
-
-    Raises:
-        CorruptSource: a line before the last is no sample.
-    """
+    :func:`read_row_at`). A truncated last line is left out, with a warning; any other that is no sample is a
+    CorruptSource."""
     count = start = end = 0
     broken: tuple[int, str] | None = None
     with path.open("rb") as stream:

@@ -58,23 +58,14 @@ class MissingSource(PlainError, FileNotFoundError):
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One public file.
+    """One public file."""
 
-    Attributes:
-        host: ``"hub"`` (a Hugging Face dataset) or ``"github"``.
-        repository: ``owner/name``.
-        revision: the pinned commit; ``main`` where the content is pinned by its checksum instead.
-        path: inside the repository; of a folder of files, which count as one, it ends with a slash.
-        checksum: ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content.
-        also_at: a second path below a mirror, for a file that was published twice; or empty.
-    """
-
-    host: str
-    repository: str
-    revision: str
-    path: str
-    checksum: str
-    also_at: str = ""
+    host: str  # ``hub`` (a Hugging Face dataset) or ``github``
+    repository: str  # ``owner/name``
+    revision: str  # the pinned commit; ``main`` where the content is pinned by its checksum instead
+    path: str  # inside the repository; of a folder of files, which count as one, it ends with a slash
+    checksum: str  # ``git:<blob id>``, ``sha256:<digest>``, or empty where the commit alone pins the content
+    also_at: str = ""  # a second path below a mirror, for a file that was published twice; or empty
 
     @property
     def is_folder(self) -> bool:
@@ -161,12 +152,9 @@ def mirror_folder(mirror: str | os.PathLike[str] | None = None) -> Path | None:
 
 def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = None) -> Path:
     """A local copy of a public file, which must be listed in a ``source_files.tsv``: from the mirror
-    (:func:`mirror_folder`), or without one from the caches or its host.
-
-    Raises:
-        MissingSource: it is not available; the message has the place that was searched and the command that fetches it.
-        CorruptSource: the downloaded file does not have the pinned checksum, or the mirror's copy is truncated.
-    """
+    (:func:`mirror_folder`), or without one from the caches or its host. A MissingSource where it is not available, with
+    the command that fetches it; a CorruptSource where a download does not have the pinned checksum, or the mirror's copy
+    is truncated."""
     file = source_file(repository, path)
     folder = mirror_folder(mirror)
     if folder is None:
@@ -203,12 +191,9 @@ def local_copy(file: SourceFile, folder: Path | None) -> Path | None:
 
 
 def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tuple[str, Path | None]:
-    """The state of a local copy, without downloading.
-
-    Returns:
-        One of ``missing``, ``verified`` (its checksum is the pinned one), ``differs`` (it is not: a mirror may hold a
-        subset), ``readable`` (no checksum is known, and it can be read to its end), ``unreadable``; and its path.
-    """
+    """The state of a local copy, without downloading: ``missing``, ``verified`` (its checksum is the pinned one),
+    ``differs`` (it is not: a mirror may hold a subset), ``readable`` (no checksum is known, and it can be read to its
+    end) or ``unreadable``; and its path."""
     local = local_copy(file, mirror_folder(mirror))
     if local is None:
         return "missing", None

@@ -20,11 +20,8 @@ class CorruptSource(PlainError, ValueError):
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers (from 1), without line ends, blank lines too; decompressed where the suffix is ``.gz``.
-
-    Raises:
-        CorruptSource: the file is truncated, or is not UTF-8 text.
-    """
+    """Lines with their numbers (from 1), without line ends, blank lines too; decompressed where the suffix is ``.gz``. A
+    CorruptSource where the file is truncated, or is not UTF-8 text."""
     number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="\n") as stream:
@@ -49,11 +46,8 @@ def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, 
 
 
 def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
-    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`.
-
-    Raises:
-        CorruptSource: a row has fewer columns, the file is truncated, or its lines end with CR alone.
-    """
+    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`. A CorruptSource
+    where a row has fewer columns, the file is truncated, or its lines end with CR alone."""
     for number, line in _filled_lines(path, seen):
         if "\r" in line:
             raise CorruptSource(
@@ -82,13 +76,9 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
 
 
 def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
-    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case.
-
-    A row with fewer fields than the header lacks the last columns, and is counted in `seen`.
-
-    Raises:
-        CorruptSource: a quoted field is not closed, or the file is no UTF-8 text.
-    """
+    """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case. A row
+    with fewer fields than the header lacks the last columns, and is counted in `seen`. A quoted field that is not
+    closed, and what is no UTF-8 text, is a CorruptSource."""
     for _, row in _rows(path, ",", "utf-8-sig"):
         if seen is not None and None in row.values():
             seen["rows with fewer fields than the header"] += 1

@@ -30,59 +30,42 @@ Step = str | Mapping[str, str]
 class Metric:
     """A metric: a row of the harness's table, with its texts for comparisons, reports and plots.
 
-    Attributes:
-        name: of the metric. A name that ends in ``_`` stands for every metric with this prefix, such as
-            ``win_rate_<system>``.
-        aggregation: its kind (:class:`custom_metrics.scores.aggregations.Aggregation`), by its registered name or its
-            dotted name (``package.module.name``).
-        higher_is_better: ``None`` where neither is better: the harness's table then has no arrow.
-        denominator: the documents that count, in words, for ``figures`` in the results file.
-        definition: in a few words or as a formula, for tables of metrics.
-        unit: of its values; decides how they are written, and which bounds are too wide for a value to be shown.
-        wins: what a better model does, before the other: ``errs less than``; default that it has a higher, or lower, one.
-        label: its name in prose; default the name with spaces.
-        title: a heading in plain words; default the name. That of a traded rate says what a model does (``Declines what
-            cannot be answered``): verdicts say that it does so more often.
-        sentence: the meaning of a value, without its full stop. ``{value}`` is the value, ``{<metric>}`` that of another
-            metric, ``{rest}`` the rest of a name after its prefix. A report shows the metrics that have a sentence.
-        counted: the unit of the denominator, in the plural.
-        headline: whether comparisons and reports show it first. Where a benchmark marks no metric, all of them are
-            headlines.
-        prominence: the first screen of a report shows the metric of a task with the highest value; of equals the first.
-        filter: name of the filter whose values count; empty for the task's first filter.
-        traded_against: the metric that gets worse when this one is gamed.
-        balances: the two metrics that are traded against each other, if this one is their balanced error.
-        fallback_for: the metric that is preferred to this one, wherever that is defined.
-        needs: what makes it measurable where it is not, such as ``marks``.
-        remedy: the sentence that says how to get that, without its full stop. ``{task}`` stands for tasks.
-        is_raw: whether it is a detector's share, uncorrected for the detector's errors. Such metrics are compared but not
-            ranked.
-        of_detector: whether it counts what a detector tagged.
-        rest: the rest of a metric's name after the prefix, in an entry that was looked up by prefix.
+    `title` is a heading in plain words; that of a traded rate says what a model does (``Declines what cannot be
+    answered``), and verdicts that it does so more often. `sentence` is the meaning of a value, without its full stop:
+    ``{value}`` is the value, ``{<metric>}`` that of another metric, ``{rest}`` the rest of a name after its prefix. A
+    report shows metrics with a sentence.
     """
 
-    name: str
-    aggregation: str = ""
-    higher_is_better: bool | None = None
-    denominator: str = ""
-    definition: str = ""
-    unit: Unit = "share"
-    wins: str = ""
-    label: str = ""
-    title: str = ""
+    name: str  # one that ends in ``_`` stands for every metric with this prefix, such as ``win_rate_<system>``
+    aggregation: str = ""  # its kind (custom_metrics.scores.aggregations.Aggregation), by its registered or dotted name
+    higher_is_better: bool | None = None  # ``None`` where neither is better: the harness's table then has no arrow
+    denominator: str = ""  # the documents that count, in words, for ``figures`` in the results file
+    definition: str = ""  # in a few words or as a formula, for tables of metrics
+    unit: Unit = (
+        "share"  # of its values; decides how they are written, and which bounds are too wide for a value to be shown
+    )
+    wins: str = (
+        ""  # what a better model does, before the other: ``errs less than``; default: has a higher, or lower, one
+    )
+    label: str = ""  # its name in prose; default the name with spaces
+    title: str = ""  # default the name
     sentence: str = ""
-    counted: str = "questions"
-    headline: bool = False
-    prominence: int = 0
-    filter: str = ""
-    traded_against: str = ""
-    balances: tuple[str, ...] = ()
-    fallback_for: str = ""
-    needs: str = ""
-    remedy: str = ""
-    is_raw: bool = False
-    of_detector: bool = False
-    rest: str = ""
+    counted: str = "questions"  # the unit of the denominator, in the plural
+    headline: bool = False  # whether it is shown first. Where a benchmark marks no metric, all of them are headlines
+    prominence: int = (
+        0  # the first screen of a report shows the task's metric with the highest value; of equals the first
+    )
+    filter: str = ""  # name of the filter whose values count; empty for the task's first filter
+    traded_against: str = ""  # the metric that gets worse when this one is gamed
+    balances: tuple[
+        str, ...
+    ] = ()  # the two metrics that are traded against each other, if this one is their balanced error
+    fallback_for: str = ""  # the metric that is preferred to this one, wherever that is defined
+    needs: str = ""  # what makes it measurable where it is not, such as ``marks``
+    remedy: str = ""  # the sentence that says how to get that, without its full stop; ``{task}`` stands for tasks
+    is_raw: bool = False  # a detector's share, uncorrected for the detector's errors: compared but not ranked
+    of_detector: bool = False  # whether it counts what a detector tagged
+    rest: str = ""  # of a metric's name after the prefix, in an entry that was looked up by prefix
 
     @property
     def in_prose(self) -> str:
@@ -200,67 +183,45 @@ def headline_filter(filters: Sequence[str], metrics: Sequence[Metric]) -> str:
 
 @dataclass(frozen=True)
 class Base:
-    """Settings that several tasks share: a file that their YAML files include.
+    """Settings that several tasks share: a file that their YAML files include. Functions and classes have dotted names:
+    ``package.module.name``, or ``module.name`` of a file of the folder."""
 
-    Functions and classes have dotted names: ``package.module.name``, or ``module.name`` of a file of the folder.
-
-    Attributes:
-        file: its name.
-        comment: on top of the file, what the tasks ask.
-        task: a subclass of :class:`lm_eval_tasks.harness.task.GroundedTask`, or that class.
-        documents: the task's ``custom_dataset``, a :class:`lm_eval_tasks.definition.TaskLoader`.
-        dataset_path: the public data set's name on the hub.
-        filters: name to steps; every metric is computed once for each.
-        process_results: the function from a document and a filtered answer to the values of the metrics.
-        metrics: in the order of the harness's table.
-        include: hand-written YAML files beside this one, whose settings users' own tasks can include, too.
-        prompt: further settings of the harness: ``doc_to_text``, ``generation_kwargs`` and so on.
-    """
-
-    file: str
-    comment: str
-    task: str
-    documents: str
-    dataset_path: str
-    filters: Mapping[str, tuple[Step, ...]]
-    process_results: str
-    metrics: tuple[Metric, ...]
-    include: tuple[str, ...] = ()
-    prompt: Mapping[str, Any] = field(default_factory=dict)
+    file: str  # its name
+    comment: str  # on top of the file, what the tasks ask
+    task: str  # a subclass of lm_eval_tasks.harness.task.GroundedTask, or that class
+    documents: str  # the task's ``custom_dataset``, a lm_eval_tasks.definition.TaskLoader
+    dataset_path: str  # the public data set's name on the hub
+    filters: Mapping[str, tuple[Step, ...]]  # name to steps; every metric is computed once for each
+    process_results: str  # from a document and a filtered answer to the values of the metrics
+    metrics: tuple[Metric, ...]  # in the order of the harness's table
+    include: tuple[str, ...] = ()  # hand-written YAML files beside this one, which users' own tasks can include, too
+    prompt: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # further settings of the harness: ``doc_to_text`` and so on
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task.
+    """A task."""
 
-    Attributes:
-        name: as users type it.
-        base: its shared settings.
-        options: arguments of the loader of its documents. They win over model arguments of the same name.
-        folder: of its YAML file, below the benchmark's; empty for that folder itself.
-        include: the files that it includes, later ones overriding earlier ones; default the base alone.
-    """
-
-    name: str
-    base: Base
-    options: Mapping[str, str]
-    folder: str = ""
-    include: tuple[str, ...] = ()
+    name: str  # as users type it
+    base: Base  # its shared settings
+    options: Mapping[
+        str, str
+    ]  # arguments of the loader of its documents. They win over model arguments of the same name
+    folder: str = ""  # of its YAML file, below the benchmark's; empty for that folder itself
+    include: tuple[
+        str, ...
+    ] = ()  # the files that it includes, later ones overriding earlier ones; default the base alone
 
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks, with the unweighted averages of their metrics where they share a base.
+    """Tasks, with the unweighted averages of their metrics where they share a base."""
 
-    Attributes:
-        name: as users type it.
-        tasks: in the order of the harness's table.
-        folder: of its YAML file, below the benchmark's.
-    """
-
-    name: str
-    tasks: tuple[Task, ...]
-    folder: str = ""
+    name: str  # as users type it
+    tasks: tuple[Task, ...]  # in the order of the harness's table
+    folder: str = ""  # of its YAML file, below the benchmark's
 
     @property
     def averaged(self) -> tuple[Base, ...]:
@@ -271,32 +232,26 @@ class Group:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """All tasks of a benchmark.
+    """All tasks of a benchmark. The YAML files of `tasks` and `groups` are generated."""
 
-    Attributes:
-        version: of its tasks and groups, in results files. It rises when scores can change.
-        tasks, groups: the YAML files are generated from them.
-        languages: code to English name, for the languages of the tasks.
-        title: its name, as in its paper.
-        questions: prefix of a task's or group's name to the question that it answers; the longest prefix counts.
-        detection: the prefix in `questions` of tasks that measure detectors, not language models; empty where none do.
-        more_metrics: metrics that tasks add at run time, or that hand-written YAML files list.
-        labelled: dotted name of a mapping of names to its :class:`lm_eval_tasks.detection.labelled_answers.Collection`;
-            empty where it has no answers to train detectors on.
-        not_learned: dotted name of a :class:`lm_eval_tasks.detection.labelled_answers.TestSet`, of
-            the benchmark that no detector may be trained on; empty where there are none.
-    """
-
-    version: float
+    version: float  # of its tasks and groups, in results files. It rises when scores can change
     tasks: tuple[Task, ...]
     groups: tuple[Group, ...] = ()
-    languages: Mapping[str, str] = field(default_factory=dict)
-    title: str = ""
-    questions: Mapping[str, str] = field(default_factory=dict)
-    detection: str = ""
-    more_metrics: tuple[Metric, ...] = ()
-    labelled: str = ""
-    not_learned: str = ""
+    languages: Mapping[str, str] = field(default_factory=dict)  # code to English name, for the languages of the tasks
+    title: str = ""  # as in its paper
+    questions: Mapping[str, str] = field(
+        default_factory=dict
+    )  # prefix of a name to the question of the task or group; the longest counts
+    detection: str = (
+        ""  # prefix in `questions` of tasks that measure detectors, not language models; empty where none do
+    )
+    more_metrics: tuple[Metric, ...] = ()  # that tasks add at run time, or that hand-written YAML files list
+    labelled: str = (
+        ""  # dotted name of a mapping of names to its lm_eval_tasks.detection.labelled_answers.Collection, or empty
+    )
+    not_learned: str = (
+        ""  # dotted name of the lm_eval_tasks.detection.labelled_answers.TestSet that nobody may train on, or empty
+    )
 
     @property
     def bases(self) -> tuple[Base, ...]:

@@ -40,16 +40,9 @@ def parts_of_task(
 ) -> dict[str, str]:
     """The parts of the signature of a task's figures, in order, without a filter.
 
-    Args:
-        task: its name.
-        config: as the results file has it under ``configs``, with ``metadata.provenance``; may be empty or damaged.
-        version: of the task.
-        documents: number that were asked, with those left unanswered; 0 where that is not known.
-        harness: its version.
-        shots: examples in the prompt.
-        chat_template: SHA-256 of the template that was applied; empty where none was, or a server applied its own.
-        system_instruction: its text.
-        cost: of a made-up answer in the balanced error.
+    `config` is as the results file has it under ``configs``, with ``metadata.provenance``; it may be empty or damaged.
+    `documents` were asked, with those left unanswered; 0 where that is not known. `chat_template` is the SHA-256 of the
+    template that was applied; empty where none was, or a server applied its own. `cost` is that of a made-up answer.
     """
     metadata = mapping(config.get("metadata"))
     record = mapping(metadata.get("provenance"))

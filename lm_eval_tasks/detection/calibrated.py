@@ -59,16 +59,14 @@ def settings_of(
 ) -> dict[str, str]:
     """The columns that filter, metrics and results read, a text for each of
     :data:`lm_eval_tasks.definition.OF_DETECTION`: the detector's name, its options as JSON without secrets, the
-    calibration's identity, the kind of annotation (empty where any will do). They are checked now, before any answer is
-    generated: a UsageError where an option, the detector or its calibration cannot be used.
+    calibration's identity, the kind of annotation (empty where any will do). A UsageError where one of them cannot be
+    used, before any answer is generated.
 
     Args:
-        detector, detector_args: the detector that tags the answers (:func:`detector_plugin.load_detector`), its options.
         calibration: file of ``lm-eval-grounded calibrate``, or the name of a detector whose calibration ships; default what
             ships for the detector, or lies in its folder; ``"none"``: no corrected rates.
-        calibration_annotations: one of `kinds`; default the first of these that exists.
+        calibration_annotations: one of `kinds`, those that fit the task's answers; default the first of these that exists.
         other_arguments: everything else that the user named, mixed with the model's arguments.
-        kinds: kinds of calibration that fit the task's answers.
     """
     for name, value in (("detector", detector), ("calibration", calibration)):
         if isinstance(value, (list, dict)):

@@ -31,25 +31,17 @@ _SPECIAL = 16  # tokens that a tokenizer may add to those of the text, of which 
 
 
 class Window(NamedTuple):
-    """What a backend keeps of a prompt.
+    """What a backend keeps of a prompt."""
 
-    Attributes:
-        size: tokens of a prompt and its answer together; of the prompt alone where `bounds` is empty.
-        answer: tokens of the longest answer, where a request names none.
-        bounds: the generation options that name it, of which the first one given counts.
-        argument: the model argument that sets `size`.
-        spare: tokens by which that argument is larger than `size`.
-        longest_prompt: tokens that the tokenizer keeps of a prompt (``truncation=True``), where it cuts too.
-        side: the end of a prompt that is cut.
-    """
-
-    size: int
-    answer: int
-    bounds: tuple[str, ...] = _ANSWER_BOUNDS
-    argument: str = "max_length"
-    spare: int = 0
-    longest_prompt: int | None = None
-    side: str = "beginning"
+    size: int  # tokens of a prompt and its answer together; of the prompt alone where `bounds` is empty
+    answer: int  # tokens of the longest answer, where a request names none
+    bounds: tuple[str, ...] = _ANSWER_BOUNDS  # generation options that name it; the first one given counts
+    argument: str = "max_length"  # the model argument that sets `size`
+    spare: int = 0  # tokens by which that argument is larger than `size`
+    longest_prompt: int | None = (
+        None  # tokens that the tokenizer keeps of a prompt (``truncation=True``), where it cuts too
+    )
+    side: str = "beginning"  # the end of a prompt that is cut
 
     def longest_answer(self, options: Mapping[str, Any]) -> int:
         """Tokens that a request with these generation options keeps free for its answer."""
@@ -81,14 +73,9 @@ def window_of(model: Any) -> Window | None:
 
 
 def planned_window(kind: type | None, given: Mapping[str, Any], settings: Any, tokenizer: Any) -> Window | None:
-    """The window that a model will have.
-
-    Args:
-        kind: its class; if None, it is known by its tokenizer alone.
-        given: its arguments. What they lack is as the signatures of its class have it.
-        settings: its configuration of Hugging Face, if it is on this machine.
-        tokenizer: its tokenizer, likewise.
-    """
+    """The window that a model will have, by its class (if None, it is known by its tokenizer alone), its arguments, as
+    `given` or as the signatures of its class have them, and its configuration and tokenizer of Hugging Face, if on this
+    machine."""
     kinds = [] if kind is None else [each for each in kind.__mro__ if "__init__" in vars(each)]
 
     def argument(name: str) -> Any:

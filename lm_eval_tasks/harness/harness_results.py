@@ -1,18 +1,15 @@
 """Changes to the harness for our metrics: their own standard errors, no undefined rates, the headline first.
 
-:func:`extend_groups` changes a method of ``lm_eval.api.group``, :func:`check_prompts` two functions and the log of
-``lm_eval.evaluator``, :func:`name_models` two methods of ``lm_eval.loggers.evaluation_tracker``. Each change acts on our
-tasks and models only:
+Each change acts on our tasks and models only:
 
 - ``Group.aggregate`` puts the rows of groups of such tasks in the order of their YAML. Where the tasks share passages, a
   group's standard error is clustered by passage; else it is that of independent tasks.
 - ``GeneralConfigTracker.log_experiment_args`` names our weightless models: the harness finds no name in their arguments.
-- The harness warns of a missing chat template where an option's value holds "inst" or "chat". Our models without weights
-  are never prompted: for them the warning is dropped.
+- The harness's warning of a missing chat template is dropped for these models, which are never prompted.
 - ``EvaluationTracker`` is remembered, so that our tasks can check its folder before the first request. The harness tries
   it after the last one, and loses the results where it cannot write.
-- ``evaluate`` says which model will answer: the harness tells its tasks only of the chat template, and our tasks count the
-  prompts that the model would cut (:mod:`lm_eval_tasks.harness.context_window`).
+- ``evaluate`` says which model will answer, so that our tasks can count the prompts that it would cut
+  (:mod:`lm_eval_tasks.harness.context_window`).
 """
 
 from __future__ import annotations

@@ -91,12 +91,8 @@ class GroundedTask(HostTask):
         super().download(dataset_kwargs, **kwargs)
 
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests as the harness does, or load them from its cache.
-
-        Raises:
-            UsageError: there are fewer questions than processes, the results cannot be written, or prompts would be cut or
-                lose a turn.
-        """
+        """Build the requests as the harness does, or load them from its cache. A UsageError where there are fewer
+        questions than processes, the results cannot be written, or prompts would be cut or lose a turn."""
         self._leave_out(frozenset())
         self.config.metadata.pop(CUT, None)
         chosen, limit = options.get("samples"), options.get("limit")
@@ -375,13 +371,11 @@ _PROBE = "turn-{}-of-the-probe"
 
 def with_system_turn(template: Callable[..., Any], task: str) -> Callable[..., Any]:
     """A model's chat template that renders every turn of a task's chats, the system's before the first user's where the
-    template has no system role. What it does is found out once for each order of roles.
+    template has no system role. What it does is found out once for each order of roles. A UsageError where it refuses
+    the chat all the same, or leaves out a turn.
 
-    Templates without a system role, such as Gemma's, raise an error or leave the turn out. The harness's models then drop
-    it, with all that stands in it: the instruction, and in MTRAG-UN the passages.
-
-    Raises:
-        UsageError: the template refuses the chat all the same, or leaves out a turn.
+    Templates without a system role, such as Gemma's, raise an error or leave the turn out. The harness's models then
+    drop it, with all that stands in it: the instruction, and in MTRAG-UN the passages.
     """
     has_role: dict[tuple[str, ...], bool] = {}
 

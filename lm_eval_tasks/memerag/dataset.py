@@ -136,13 +136,10 @@ def _sentences(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
 
 
 def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
-    """The answers of a public file. What is left out is counted.
+    """The answers of a public file. What is left out is counted; a line that is no judged answer is a CorruptSource.
 
     A file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
     white space that they end in, else with a space between them.
-
-    Raises:
-        CorruptSource: a line is no judged answer.
     """
     parse = partial(_judged_answer, counts=counts)
     for document in read_rows(path, parse, "no judged answer of MEMERAG", counts):

@@ -168,13 +168,11 @@ def _documents(language: str, mirror: Path | None) -> tuple[list[dict[str, Any]]
 
 
 def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, Any]], int]:
-    """Articles with their questions, from a public CSV file of any of its forms, and how many rows the file has.
+    """Articles with their questions, from a public CSV file of any of its forms, and how many rows the file has. Rows
+    that are left out are counted. A CorruptSource where it has no column of references or of questions, or is cut.
 
     An article has a reference and a question: ``row`` (number in the file), ``title``, ``category``, ``url``,
-    ``reference``, ``queries`` (pairs of 1 or 2 and a question). Rows that are left out are counted in `left_out`.
-
-    Raises:
-        CorruptSource: it has no column of references or of questions, or is cut.
+    ``reference``, ``queries`` (pairs of 1 or 2 and a question).
     """
     articles = []
     total = 0

@@ -25,13 +25,11 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 class DocumentAnswerer(LM):  # type: ignore[misc]
-    """A harness model whose answer follows from the document of a request.
+    """A harness model whose answer (:meth:`respond`) follows from the document of a request.
 
-    It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need likelihoods. A
-    subclass answers in :meth:`respond`.
-
-    Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the first gathers
-    all answers.
+    It ignores the prompt, so chat templates and few-shot examples change nothing. It refuses tasks that need
+    likelihoods. Started by ``accelerate launch`` or ``torchrun``, each process answers a part of the documents, and the
+    first gathers all.
     """
 
     NAME = ""  # as in ``--model``

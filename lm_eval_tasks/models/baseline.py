@@ -40,11 +40,9 @@ NEAR_THE_BEST = 0.6  # least coverage of a further sentence, as a share of the b
 class GroundedBaseline(DocumentAnswerer):
     """A model that needs no weights, for tasks whose documents hold a question and passages.
 
-    Args:
-        strategy: one of ``abstain``, ``answer``, ``full_passage``, ``lexical``.
-        threshold: of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
-            :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for
-            mFAVA's, whose questions were all made from their articles.
+    `threshold` is of ``lexical``: least coverage of the question (:func:`coverage`), below which it abstains; default
+    :data:`THRESHOLD_TO_JUDGE` for NoMIRACL's documents, :data:`THRESHOLD_TO_ANSWER` for CLAPnq's, none for mFAVA's,
+    whose questions were all made from their articles.
     """
 
     NAME = "grounded-baseline"

@@ -29,16 +29,9 @@ _DEFAULT_DEVICES = ("cuda", "cuda:0")  # of the harness, where none is given: th
 
 
 class HallucinationDetector(DocumentAnswerer):
-    """A harness model that tags the answers of a detection task.
-
-    Args:
-        detector: see :func:`detector_plugin.load_detector`.
-        device, batch_size, max_batch_size: passed by the harness; for detectors that have these options.
-        options: of the detector.
-
-    Raises:
-        UnusableDetector: the detector does not exist or cannot be used.
-    """
+    """A harness model that tags the answers of a detection task with a detector (:func:`detector_plugin.load_detector`)
+    and its `options`. The harness passes ``device``, ``batch_size`` and ``max_batch_size``: for detectors that have
+    these options."""
 
     NAME = "hallucination-detector"
     NAMED_BY = ("detector", "detector", DEFAULT_DETECTOR)
@@ -70,11 +63,8 @@ class HallucinationDetector(DocumentAnswerer):
         return {"detector": {**describe(self.detector), "options": blank(self.options), **speed}}
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``.
-
-        The key is the detector's name, version and options with the content of the document, so a killed run continues
-        where it stopped.
-        """
+        """With ``--use_cache FILE``, store the detector's spans in ``FILE_rank<n>.spans.jsonl``, under the detector's
+        name, version and options and the document's content, so a killed run continues where it stopped."""
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is not None:
             path = Path(cache_hook.dbdict.filename).with_suffix(".spans.jsonl")

@@ -1,8 +1,7 @@
 """``replay``: a harness model that returns stored answers, to score them with today's filters and metrics.
 
-``--model replay --model_args path=FILE[,model=NAME][,name=NAME]``
-
-It reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
+``--model replay --model_args path=FILE[,model=NAME][,name=NAME]`` reads, from a file, a folder or a glob (``*.jsonl``,
+``*.jsonl.gz``):
 
 - one answer a line: ``{"query_id", "id" or "task_id", "response", and where needed "task", "language", "subset",
   "model"}``;
@@ -11,7 +10,6 @@ It reads, from a file, a folder or a glob (``*.jsonl``, ``*.jsonl.gz``):
 - the harness's own ``samples_<task>_<date>.jsonl`` (the unfiltered ``resps``).
 
 A stored answer belongs to a document with the same id, unless its task, language or subset differs from the document's.
-Where documents have none, the run is refused by default, because a typing error would look like a bad model.
 """
 
 from __future__ import annotations
@@ -61,10 +59,9 @@ class Replay(DocumentAnswerer):
     Args:
         path: a file, a folder (searched for ``*.jsonl`` and ``*.jsonl.gz``) or a glob.
         model: name of the model to take, where the files hold the answers of several.
+        missing: of documents without a stored answer: ``"refuse"`` the whole run, as a typing error would look like a bad
+            model; ``"skip"`` them (in no figure; counted in log and results); or count them as ``"empty"`` answers.
         name: of the model in the results; see :meth:`results_name`.
-        missing: treatment of documents without a stored answer: ``"refuse"`` the whole run, ``"skip"`` them (they are in
-            no figure; counted in the log and in the results, ``configs.<task>.metadata.documents_left_out``), or count them
-            as ``"empty"`` answers.
     """
 
     NAME = "replay"

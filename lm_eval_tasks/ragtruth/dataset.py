@@ -212,12 +212,8 @@ _WRONG = "no marked answer"
 
 
 def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
-    """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers that
-    refuse to answer by mistake or are cut off are left out, and counted.
-
-    Raises:
-        CorruptSource: a line is no response or source, or a response has none.
-    """
+    """The test answers of a part in the authors' files, responses and sources. As in the authors' evaluation, answers
+    that refuse to answer by mistake or are cut off are left out, and counted. A line that is neither is a CorruptSource."""
     known = {}
 
     def note_source(row: Mapping[str, Any]) -> None:

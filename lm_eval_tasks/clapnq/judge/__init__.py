@@ -87,8 +87,8 @@ def load_pairs(
 
     Args:
         samples: a folder that holds the runs, or a list of files and folders.
-        judge_names: list of names for the runs. Default: their folder (the model), or, where two share it, the parts of
-            path and task that differ.
+        judge_names: of the runs. Default: their folder (the model), or, where two share it, the differing parts of path
+            and task.
         judge_reference: add the gold answers as a further system.
         judge_orders: 2: every pair is shown in both orders; 1: in one, each order for half of the questions.
         judge_seed: of the order of questions, and of the first (or only) order of a pair.
@@ -96,12 +96,9 @@ def load_pairs(
     Returns:
         ``{"evaluation": documents}``; columns ``id`` (of the question), ``query_id``, ``first`` and ``second`` (which
         system's answer is shown as A and B), ``systems`` (all), and ``quoted``: ``question``, ``passages`` (a list: those
-        of both runs, each once; gold answers have none of their own), ``first``, ``second``.
-
-    Raises:
-        MissingSource, CorruptSource, ValueError: there are no samples, samples of another task, fewer than two systems, or
-            no question that all have answered.
-    """
+        of both runs, each once; gold answers have none of their own), ``first``, ``second``. A MissingSource,
+        CorruptSource or UsageError without samples, with those of another task, fewer than two systems, or no question
+        that all have answered."""
     definition.refuse_misspelt(ignored, _OPTIONS, PAIRS)
     if definition.positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")

@@ -34,14 +34,10 @@ _BLOCK = 8192  # passages whose words are in memory at a time while an index is 
 class BM25:
     """Lexical ranking; see the module.
 
-    The index lies in the cache under a key made of the corpus' content, the parameters and the library's version, so a
-    changed corpus gets a new index and two processes can use (or build) one at the same time.
-
-    Args:
-        corpus: the passages to search.
-        split: whether passages of more than 512 words are indexed in parts, each 256 words after the one before, and ranked
-            by their best part. The paper (section 4.1) did so with tokens of its search engine; here a token is a word as
-            BM25 counts it, stop words included, and each part keeps the title.
+    The index lies in the cache under a key of the corpus' content, the parameters and the library's version, so two
+    processes can use (or build) one at the same time. With `split`, passages of more than 512 words are indexed in
+    parts, each 256 words after the one before, and ranked by their best part. The paper (section 4.1) did so with tokens
+    of its search engine; here a token is a word as BM25 counts it, stop words included, and each part keeps the title.
     """
 
     name = "bm25"

@@ -327,18 +327,12 @@ def open_vectors(
 
 
 def best_rows(blocks: Sequence[Halves], questions: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
-    """The rows with the largest inner products: exact search.
+    """Rows, counted through the blocks, and scores of the `k` largest inner products, both (questions, k), best first;
+    of equal scores the earlier row. `blocks` are (rows, dimension) each, `questions` (questions, dimension).
 
-    Args:
-        blocks: (rows, dimension) of each block.
-        questions: (questions, dimension).
-        k: number of rows for each question, at most the total number of rows.
-
-    Returns:
-        Rows, counted through the blocks, and scores, both (questions, k), best first; of equal scores the earlier row.
-        Products are summed in double precision and rounded to single, so that equal vectors have equal scores in any row:
-        in single precision a product of matrices adds up in another order at the edge of a block, on another processor,
-        and with more threads.
+    Products are summed in double precision and rounded to single, so that equal vectors have equal scores in any row: in
+    single precision a product of matrices adds up in another order at the edge of a block, on another processor, and
+    with more threads.
     """
     rows, best = np.empty((len(questions), k), np.int64), np.empty((len(questions), k), np.float32)
     for first in range(0, len(questions), _QUESTIONS):
