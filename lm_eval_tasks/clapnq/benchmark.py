@@ -10,18 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lm_eval_tasks.clapnq.retrieval import RETRIEVERS
-from lm_eval_tasks.definition.schema import (
-    DEFINED_MEAN,
-    DEFINED_SCORE,
-    DEFINED_SHARE,
-    Base,
-    Benchmark,
-    Group,
-    Metric,
-    Task,
-    abstention_metrics,
-    by_labels,
-)
+from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task, abstention_metrics, by_labels
 from lm_eval_tasks.detection.marked import MARKED_RATE, NEEDS, REMEDY
 
 _PROMPTS = {"": "_prompt_flan", "_gpt": "_prompt_gpt", "_llama": "_prompt_llama"}
@@ -34,7 +23,7 @@ _READ = "answers that do not abstain and that the detector has read; counted in 
 
 def _score(name: str, denominator: str, definition: str, **text: Any) -> Metric:
     """A mean of the answers' scores, the higher the better."""
-    return Metric(name, DEFINED_SCORE, True, denominator, definition=definition, unit="score", **text)
+    return Metric(name, "defined_score", True, denominator, definition=definition, unit="score", **text)
 
 
 _OF_ANSWERS = (
@@ -64,7 +53,7 @@ _OF_ANSWERS = (
     *abstention_metrics(),
     Metric(
         "length",
-        DEFINED_MEAN,
+        "defined_mean",
         None,
         _ANSWERABLE,
         definition="characters of an answer; near those of the references (272 on dev, says the paper) is good",
@@ -78,7 +67,7 @@ _OF_ANSWERS = (
 _OF_RETRIEVAL = (
     Metric(
         "gold_retrieved",
-        DEFINED_SHARE,
+        "defined_share",
         True,
         _IN_CORPUS,
         definition="share whose gold passage is among those the model was given",
@@ -138,7 +127,7 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "faithfulness",
-        DEFINED_MEAN,
+        "defined_mean",
         higher_is_better=True,
         definition="mean rating of how true answers are to the passages, 1 to 4",
         title="Faithful, as a judge rates it",
@@ -147,7 +136,7 @@ _OF_A_JUDGE = (
     ),
     Metric(
         "appropriateness",
-        DEFINED_MEAN,
+        "defined_mean",
         higher_is_better=True,
         definition="mean rating of how useful and complete answers look, 1 to 4",
         title="Appropriate, as a judge rates it",

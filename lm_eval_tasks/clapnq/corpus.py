@@ -107,10 +107,8 @@ def gold_ids(
     rows: Sequence[dict[str, Any]], split: str, corpus: Corpus, mirror: str | Path | None, task: str
 ) -> dict[str, list[str]]:
     """Question id to the ids of its gold passages, from the public question file, else by the passage's exact text.
-
     `rows` are documents with their gold passage, `split` is named as in the files (``train`` or ``dev``). Gold passages
-    that the corpus lacks are left out, with a warning that has their number.
-    """
+    that the corpus lacks are left out, with a warning that has their number."""
     answerable = [row for row in rows if row["answerable"]]
     try:
         path = sources.locate(QUESTIONS, f"retrieval/{split}/question_{split}_answerable.tsv", mirror)

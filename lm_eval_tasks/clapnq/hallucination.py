@@ -30,11 +30,9 @@ def columns(
     calibration_annotations: str | None,
     other_arguments: Mapping[str, Any],
 ) -> dict[str, str]:
-    """The columns of a task's documents that filter, metrics and results read.
-
-    Arguments and errors are those of :func:`lm_eval_tasks.detection.calibrated.settings_of`. A calibration is
-    used only if it is named, and of it the errors on RAG answers alone: those on closed-book answers are other ones.
-    """
+    """The columns of a task's documents that filter, metrics and results read. Arguments and errors are those of
+    :func:`lm_eval_tasks.detection.calibrated.settings_of`. A calibration is used only if it is named, and of it the
+    errors on RAG answers alone: those on closed-book answers are other ones."""
     named = calibration if is_named(calibration) else NO_CALIBRATION
     kind = calibration_annotations or RAG
     settings = settings_of(task, detector, detector_args, named, kind, other_arguments, kinds=(RAG,))

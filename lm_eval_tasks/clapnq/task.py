@@ -28,8 +28,7 @@ Document = Mapping[str, Any]
 
 class PromptedTask(GroundedTask):
     """A task whose plain-text prompt ends with the cue before an answer (``target_delimiter``), and whose chat turns are
-    stripped.
-    """
+    stripped."""
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
         """The harness's prompt, with other ends of its parts."""

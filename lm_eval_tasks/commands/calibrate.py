@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
 def calibration_from_runs(
     places: Iterable[Path], detector: str = DEFAULT_DETECTOR, detector_args: str | None = None
 ) -> Calibration:
-    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``, ``memerag_*``,
-    ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of marks, whose
-    answers the named detector reads now. CalibrationError without samples of a detection task, or with several detectors.
-    """
+    """Calibrate a detector from folders or samples files of runs of ``mfava_detection_*``, ``mushroom_*``,
+    ``memerag_*``, ``ragtruth_qa`` with ``--log_samples``, of which the newest samples of a task count; or from files of
+    marks, whose answers the named detector reads now. CalibrationError without samples of a detection task, or with
+    several detectors."""
     from detector_plugin.calibration import Calibration, CalibrationError, why_too_few
     from lm_eval_tasks.data.samples import task_of
 

@@ -28,15 +28,7 @@ from custom_metrics.usage.printable import on_one_line, printable
 from custom_metrics.usage.secrets import blank
 from lm_eval_tasks.commands import say
 from lm_eval_tasks.definition import CUT_PROMPTS
-from lm_eval_tasks.harness.context_window import (
-    DEFAULT_ANSWER,
-    Cut,
-    Window,
-    count_cut,
-    estimated_length,
-    planned_window,
-    refusal,
-)
+from lm_eval_tasks.harness import context_window
 from lm_eval_tasks.harness.short_errors import as_ours
 
 if TYPE_CHECKING:
@@ -125,7 +117,7 @@ class _DryRun:
         self.kind: Any = None  # class of the model that is named
         self.settings: Any = None  # its configuration of Hugging Face
         self.tokenizer: Any = None  # if None, prompts are counted in characters, and tokens are estimated
-        self.window: Window | None = None
+        self.window: context_window.Window | None = None
         self.lines: list[str] = []
         self.requests = self.prompt_tokens = self.answer_tokens = 0
         self.examples: dict[str, tuple[str, str]] = {}  # template to its first task, and that task's first prompt
@@ -133,8 +125,8 @@ class _DryRun:
         self.problems: list[str] = []
         self.problems_of_tasks: dict[str, list[str]] = {}  # problem to the tasks that have it
         self.missing: dict[SourceFile, None] = {}
-        self.cuts: dict[str, Cut] = {}
-        self.cuts_allowed: dict[str, Cut] = {}
+        self.cuts: dict[str, context_window.Cut] = {}
+        self.cuts_allowed: dict[str, context_window.Cut] = {}
 
     @property
     def ready(self) -> bool:
@@ -165,7 +157,7 @@ class _DryRun:
             self.notes.append(f"tokens are estimated by script: {why}")
         elif config.apply_chat_template and not self.tokenizer.chat_template:
             self.problems.append("--apply_chat_template: the tokenizer has no chat template")
-        self.window = planned_window(self.kind, config.model_args, self.settings, self.tokenizer)
+        self.window = context_window.planned_window(self.kind, config.model_args, self.settings, self.tokenizer)
 
     def _find_tokenizer(self, model_args: Any) -> str:
         """Load the tokenizer without downloading; return why it cannot be loaded, or an empty text."""
@@ -276,7 +268,9 @@ class _DryRun:
         lengths_of = self._lengths([*dict.fromkeys(prompts)])
         tokens = [lengths_of[prompt] for prompt in prompts]
         unit, counts = ("characters", [*map(len, prompts)]) if self.tokenizer is None else ("tokens", tokens)
-        window = self.window or Window(0, int(self.config.model_args.get("max_gen_toks") or DEFAULT_ANSWER))
+        window = self.window or context_window.Window(
+            0, int(self.config.model_args.get("max_gen_toks") or context_window.DEFAULT_ANSWER)
+        )
         is_generated = task.config.output_type == "generate_until"
         answer = window.longest_answer(task.config.generation_kwargs or {}) if is_generated else 0
         self.requests += len(prompts)
@@ -287,14 +281,14 @@ class _DryRun:
         limit = f"; answers of up to {answer} tokens" if answer else ""
         self.lines += [f"{name}: {questions} questions; prompts of {lengths}{limit}", *tagging]
         self.examples.setdefault(str(task.config.doc_to_text), (name, prompts[0]))
-        cut = count_cut(self.window, requests, lambda prompt: lengths_of[str(prompt)])
+        cut = context_window.count_cut(self.window, requests, lambda prompt: lengths_of[str(prompt)])
         if cut and hasattr(task, "may_cut_prompts"):
             (self.cuts_allowed if task.may_cut_prompts else self.cuts)[name] = cut
 
     def _lengths(self, prompts: list[str]) -> dict[str, int]:
         """Tokens of each prompt, by the model's tokenizer or an estimate. `hf` alone adds those of a text's beginning."""
         if self.tokenizer is None:
-            return {prompt: estimated_length(prompt) for prompt in prompts}
+            return {prompt: context_window.estimated_length(prompt) for prompt in prompts}
         begins = self.kind is None or any(each.__name__ == "HFLM" for each in self.kind.__mro__)
         begins = begins and not prompts[0].startswith(self.tokenizer.bos_token or "\0")
         tokens = self.tokenizer(prompts, add_special_tokens=begins)["input_ids"]
@@ -352,7 +346,7 @@ class _DryRun:
             more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
             yield on_one_line(f"problem: {tasks[0]}{more}: {problem}")
         if self.cuts and self.window:
-            self.problems.append(refusal(self.cuts, self.window, estimated=self.tokenizer is None))
+            self.problems.append(context_window.refusal(self.cuts, self.window, estimated=self.tokenizer is None))
         yield from (f"problem: {on_one_line(problem)}" for problem in self.problems)
         if self.missing:
             yield f"problem: {len(self.missing)} public files are missing:"

@@ -57,10 +57,8 @@ class Retrieved(NamedTuple):
 def retrieve(
     name: str, split: str, k: int, output: Path | None, options: Mapping[str, Any], mirror: str | None = None
 ) -> Retrieved:
-    """Rank the passages for every question of a split, write them as a TREC run, and score them.
-
-    The arguments are the command's. The figures are over the first ten passages, whatever `k` is.
-    """
+    """Rank the passages for every question of a split, write them as a TREC run, and score them. The arguments are the
+    command's. The figures are over the first ten passages, whatever `k` is."""
     from custom_metrics.scores.aggregations import defined_score
     from custom_metrics.scores.grounding import CUTOFFS, retrieval_quality
     from lm_eval_tasks import definition

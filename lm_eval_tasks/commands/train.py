@@ -115,33 +115,27 @@ def read_data(
     names: Sequence[str], mirror: str | None, left_out: Counter[str], languages: Sequence[str] | None = None
 ) -> tuple[list[LabelledAnswer], list[Ingredient]]:
     """Read the labelled answers of collections of a mirror and of files, with a record of each. Unreadable answers are
-    counted in `left_out`. Only files of the given languages are needed. Raises UsageError if a name is neither, or if the
-    answers are of a benchmark that is not to be trained on; MissingSource or CorruptSource if a file is missing or damaged.
-    """
+    counted in `left_out`. Only files of the given languages are needed. Raises UsageError if a name is neither, or if
+    the answers are of a benchmark that is not to be trained on; MissingSource or CorruptSource if a file is missing or
+    damaged."""
     from detector_plugin.transformers.training import Ingredient
-    from lm_eval_tasks.detection.labelled_answers import (
-        collections,
-        labelled_answers,
-        read_labelled_lines,
-        readable,
-        refuse_test_sets,
-    )
+    from lm_eval_tasks.detection import labelled_answers as labelled
     from lm_eval_tasks.memerag.dataset import refuse_name
 
-    known = collections()
+    known = labelled.collections()
     documents: list[LabelledAnswer] = []
     ingredients = []
     for name in dict.fromkeys(names):
         refuse_name(name)
         if name in known:
-            answers = labelled_answers(mirror, [name], languages)
-            usable = readable(answers)
+            answers = labelled.labelled_answers(mirror, [name], languages)
+            usable = labelled.readable(answers)
             if len(usable) < len(answers):
                 left_out[UNREADABLE] += len(answers) - len(usable)
             ingredients.append(Ingredient(name, known[name].source, known[name].licence, len(answers)))
         elif "." in name or "/" in name:
-            usable = read_labelled_lines(Path(name).expanduser(), left_out)
-            refuse_test_sets(usable, f"--data {name}", mirror)
+            usable = labelled.read_labelled_lines(Path(name).expanduser(), left_out)
+            labelled.refuse_test_sets(usable, f"--data {name}", mirror)
             usable = [document for document in usable if languages is None or document.language in languages]
             ingredients.append(Ingredient(Path(name).name, "", "unknown", len(usable)))
         else:

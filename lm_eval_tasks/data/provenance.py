@@ -89,11 +89,9 @@ class Record:
         not_comparable: Iterable[str] = (),
         **rest: Any,
     ) -> Record:
-        """The record of files that :func:`lm_eval_tasks.data.sources.recording` has listed.
-
-        `explanations` has, for the path of a public file, the reason to give where it differs from the published one;
-        `not_comparable` are further reasons, `rest` the other attributes.
-        """
+        """The record of files that :func:`lm_eval_tasks.data.sources.recording` has listed. `explanations` has, for the
+        path of a public file, the reason to give where it differs from the published one; `not_comparable` are further
+        reasons, `rest` the other attributes."""
         origins = sorted({located.origin for located in located_files})
         files = [public_file(located) for located in dict.fromkeys(located_files)]
         changed = [file["path"] for file in files if file["published"] is False]
@@ -163,11 +161,8 @@ def command_line() -> str | None:
 
 
 def of_task(task: Any) -> dict[str, Any]:
-    """The provenance of a task's numbers.
-
-    It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask` is over, so it never raises: after an
-    error, the record holds the message alone.
-    """
+    """The provenance of a task's numbers. It is called when a run of a :class:`lm_eval_tasks.harness.task.GroundedTask`
+    is over, so it never raises: after an error, the record holds the message alone."""
     name = str(task.config.task)
     try:
         record = {"versions": versions(), **task.provenance(), "prompt": _prompt(task), "run": task.run_settings}

@@ -8,7 +8,6 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,13 +88,12 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
     """The header as (0, its names), and each row with the number of its last line; missing fields are ``None``."""
     csv.field_size_limit(1 << 30)  # articles are longer than the default allows
     with path.open(encoding=encoding, newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
+        reader = csv.DictReader(stream, delimiter=delimiter, strict=True)  # strict: a quote that never ends is an error
         try:
-            header = next(reader, [])
-            yield 0, dict.fromkeys(header, "")
-            for fields in reader:
-                if fields:  # a blank line
-                    yield reader.line_num, dict(zip_longest(header, fields[: len(header)]))
+            yield 0, dict.fromkeys(reader.fieldnames or (), "")
+            for row in reader:
+                row.pop(None, None)  # fields beyond those of the header
+                yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
             raise CorruptSource(
                 f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"

@@ -16,16 +16,7 @@ from types import ModuleType
 
 from custom_metrics.scores.aggregations import Aggregation
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.definition.schema import (
-    BALANCED,
-    DEFINED_MEAN,
-    DEFINED_SCORE,
-    DEFINED_SHARE,
-    Base,
-    Benchmark,
-    Metric,
-    Task,
-)
+from lm_eval_tasks.definition.schema import BALANCED, Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
 _HERE = Path(__file__).resolve().parents[1]
@@ -135,9 +126,8 @@ def _kinds() -> dict[str, str]:
 def _kinds_of(chosen: Iterable[Benchmark]) -> dict[str, str]:
     metrics = [metric for table in chosen for metric in table.metrics.values()]
     named = [metric.aggregation for metric in metrics if "." in metric.aggregation]
-    registered = {
-        name: f"custom_metrics.scores.aggregations.{name}" for name in (DEFINED_MEAN, DEFINED_SCORE, DEFINED_SHARE)
-    }
+    shared = ("defined_mean", "defined_score", "defined_share")
+    registered = {name: f"custom_metrics.scores.aggregations.{name}" for name in shared}
     registered[BALANCED] = f"custom_metrics.scores.balanced_error.{BALANCED}"
     return {**{name.rpartition(".")[2]: name for name in named}, **{name: name for name in named}, **registered}
 

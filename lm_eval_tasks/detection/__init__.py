@@ -78,10 +78,10 @@ def detection_base(
     task: str = "lm_eval_tasks.harness.task.GroundedTask",
     of_words: bool = True,
 ) -> Base:
-    """The base of detection tasks; arguments are those of :class:`lm_eval_tasks.definition.schema.Base`, but for `reply`,
-    the filter that finds the tagged answer in a model's reply. `metrics` come before the ones over words, and are the
-    headlines in their place. Without `of_words`, people marked no words: there is no target, and none are counted.
-    """
+    """The base of detection tasks; arguments are those of :class:`lm_eval_tasks.definition.schema.Base`, but for
+    `reply`, the filter that finds the tagged answer in a model's reply. `metrics` come before the ones over words, and
+    are the headlines in their place. Without `of_words`, people marked no words: there is no target, and none are
+    counted."""
     return Base(
         file=file,
         comment=comment,

@@ -57,9 +57,8 @@ def collections() -> Mapping[str, Collection]:
 def labelled_answers(
     mirror: str | None = None, names: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> list[LabelledAnswer]:
-    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and languages.
-    The log names languages without files; MissingSource where there is no answer.
-    """
+    """The annotated answers of a mirror (default: ``LM_EVAL_GROUNDED_MIRROR``), of all or some collections and
+    languages. The log names languages without files; MissingSource where there is no answer."""
     folder = mirror_folder(mirror)
     place = str(folder) if folder else None
     answers: list[LabelledAnswer] = []

@@ -73,9 +73,7 @@ def guess(answer: str, reference: str) -> Guess:
 
 def are_near(code: str, other: str) -> bool:
     """Whether two languages are so near that texts in them are hard to tell apart: Serbian and Croatian, Wu and Chinese.
-
-    Scripts are ignored: a code does not determine the script of a text, and Serbian has two.
-    """
+    Scripts are ignored: a code does not determine the script of a text, and Serbian has two."""
     import langcodes
 
     first, second = map(langcodes.Language.get, (code, other))

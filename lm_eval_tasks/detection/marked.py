@@ -178,11 +178,9 @@ class MarkedRate(Aggregation):
     def mean(
         self, rows: Rows, unknown: float | None = None, of_questions: bool = False
     ) -> tuple[Draws, MarkedMean] | None:
-        """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could judge.
-
-        `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have weight 0.
-        Bounds are for the answers of the run, or `of_questions` like these.
-        """
+        """The rate over all words of the answers, and its draws; ``None`` without a drawn answer that somebody could
+        judge. `unknown` is the share of words to take for drawn answers that nobody could judge; default: these have
+        weight 0. Bounds are for the answers of the run, or `of_questions` like these."""
         rows = rows.only(~np.isnan(rows.values[:, _WORDS]))
         drawn = rows.only(rows.values[:, _TIMES] > 0)
         words, expected = rows.values[:, :2].T

@@ -29,10 +29,8 @@ unfit: list[Exception] = []
 
 class Unanswered(str):
     """A missing response of ``replay`` with ``missing=skip``: the harness requires one response a request.
-
     :class:`lm_eval_tasks.harness.task.GroundedTask` leaves the document out before anything is scored: it is in no
-    denominator, in no sample, and not in the number of documents. A task of another package reads an empty answer.
-    """
+    denominator, in no sample, and not in the number of documents. A task of another package reads an empty answer."""
 
     __slots__ = ()
 
@@ -116,9 +114,8 @@ def has_scorers() -> bool:
 
 def lacking(what: str) -> UsageError:
     """The error of a harness that is too old or too new: it has nothing, or something else, where `what` is needed."""
-    from custom_metrics.usage.plain_errors import (
-        UsageError,  # here: autoload first sees whether a file hides the package
-    )
+    # Here: autoload first sees whether a file of the user's hides the package.
+    from custom_metrics.usage.plain_errors import UsageError
 
     return UsageError(
         f"lm-eval-grounded {version('lm-eval-grounded')} cannot run on lm-eval {installed()}, which lacks {what}; it was "

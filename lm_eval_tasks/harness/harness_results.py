@@ -35,11 +35,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 class OrderedKey(str):
-    """A key of the harness's metrics that sorts by its place in the task's YAML.
-
-    The harness's ``make_table`` copies the metrics of each task and sorts them by key, on both versions, so nothing but the
-    keys themselves can put a headline first.
-    """
+    """A key of the harness's metrics that sorts by its place in the task's YAML. The harness's ``make_table`` copies the
+    metrics of each task and sorts them by key, on both versions, so nothing but the keys themselves can put a headline
+    first."""
 
     place: tuple[int, ...]
 

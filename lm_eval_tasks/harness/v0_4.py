@@ -70,11 +70,9 @@ class HostTask(ConfigurableTask):  # type: ignore[misc]
 
 
 def extend(evaluator_utils: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator_utils``.
-
-    ``_compute_task_aggregations`` leaves the metrics with an ``Aggregation`` of ours to that: value, standard error and
-    bounds come from one computation. It passes the metrics of our tasks through ``GroundedTask.reported``.
-    """
+    """Extend ``lm_eval.evaluator_utils``. ``_compute_task_aggregations`` leaves the metrics with an ``Aggregation`` of
+    ours to that: value, standard error and bounds come from one computation. It passes the metrics of our tasks through
+    ``GroundedTask.reported``."""
     compute = evaluator_utils._compute_task_aggregations
 
     @wraps(compute)

@@ -27,11 +27,9 @@ SCORER = "grounded"
 @register_scorer(SCORER)
 @dataclass
 class GroundedScorer(GenScorer):  # type: ignore[misc]
-    """A scorer whose metrics bring their own standard errors, and may have any name.
-
-    The harness takes a name such as ``f1`` for its own metric, which is of other requests, and refuses it. Where
-    ``process_results`` has the values, no metric of that name is computed. `figures`: as ``HostTask.recorded`` has them.
-    """
+    """A scorer whose metrics bring their own standard errors, and may have any name. The harness takes a name such as
+    ``f1`` for its own metric, which is of other requests, and refuses it. Where ``process_results`` has the values, no
+    metric of that name is computed. `figures`: as ``HostTask.recorded`` has them."""
 
     figures: dict[str, tuple[Sequence[Any], Figure]] = field(default_factory=dict, init=False, repr=False)
 

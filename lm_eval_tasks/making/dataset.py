@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.tagged_text import render
@@ -16,12 +16,9 @@ from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import TaskLoader
+from lm_eval_tasks.definition import Documents, TaskLoader
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -41,7 +38,7 @@ def load(
     translation_prompt: str = CHAT,
     translation_prefix: str = "",
     **ignored: Any,
-) -> dict[str, Dataset]:
+) -> Documents:
     """Load the documents of a step.
 
     Args:
@@ -136,10 +133,8 @@ def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[s
 
 def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
     """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and the texts :data:`TEXTS`, which may be empty.
-
-    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one. Rows
-    that are left out are counted in `seen`, by reason.
-    """
+    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one.
+    Rows that are left out are counted in `seen`, by reason."""
     if not path.is_file():
         raise MissingSource(
             f'{path.resolve()}: no such file (--metadata \'{{"articles": "FILE"}}\', JSON lines with title, text, url)'

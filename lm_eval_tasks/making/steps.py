@@ -47,10 +47,9 @@ def _rejected(reason: str) -> ParsedReply:
 
 
 def other_language(text: str, language: str, beside: str = "") -> str | None:
-    """The language, or else the script, of a text that is almost certainly not in `language`; ``None`` for all others, and
-    for most that are shorter than a question. A language that py3langid does not know (Sindhi) is judged by its script
-    alone. `beside` is a text in that language, for its scripts.
-    """
+    """The language, or else the script, of a text that is almost certainly not in `language`; ``None`` for all others,
+    and for most that are shorter than a question. A language that py3langid does not know (Sindhi) is judged by its
+    script alone. `beside` is a text in that language, for its scripts."""
     counts, expected = scripts(text), scripts(beside)
     if len(counts) > _MOST_SCRIPTS:
         return "a mixture"
@@ -93,11 +92,9 @@ _SHARE, _SHARE_OF_PAIRS = 0.25, 0.1
 
 
 def read_queries(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
-    """The questions about ``reference`` in a reply, as rows with ``question``.
-
-    A line that ends with a colon is no question ("Here are two questions:"). Where there are more lines than were asked
-    for, those with a question mark are the questions. (Many questions have no question mark: "Açıklayınız.")
-    """
+    """The questions about ``reference`` in a reply, as rows with ``question``. A line that ends with a colon is no
+    question ("Here are two questions:"). Where there are more lines than were asked for, those with a question mark are
+    the questions. (Many questions have no question mark: "Açıklayınız.")"""
     lines = [line for raw in reply.splitlines() if (line := _LEAD.sub("", raw).strip(' \t*_"“”„«»'))]
     if not lines:
         return _rejected(EMPTY)
@@ -165,10 +162,8 @@ _LABEL = re.compile(r"^\s*\**(?:answer|passage)\**\s*:\**\s*", re.IGNORECASE)
 
 
 def read_answer(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
-    """The answer of a reply to ``question``, as a row with ``answer`` and no ``spans``.
-
-    The question is left out where the model says that the ``reference`` does not answer it.
-    """
+    """The answer of a reply to ``question``, as a row with ``answer`` and no ``spans``. The question is left out where
+    the model says that the ``reference`` does not answer it."""
     answer = _LABEL.sub("", reply).strip()
     if not answer:
         return _rejected(EMPTY)
@@ -198,11 +193,9 @@ _DELETED = re.compile(r"<delete>[^<]*</delete>", re.IGNORECASE)  # FAVA's mark o
 
 
 def read_silver(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
-    """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``).
-
-    Every error must be tagged, and the text outside of the tags unchanged. `doc` has ``answer``, the text before;
-    ``spans``, the errors that it had; ``categories``, the requested kinds of errors.
-    """
+    """The text with its errors, as a row with ``answer`` and ``spans`` (``[start, end, category]``). Every error must be
+    tagged, and the text outside of the tags unchanged. `doc` has ``answer``, the text before; ``spans``, the errors that
+    it had; ``categories``, the requested kinds of errors."""
     repaired: Counter[str] = Counter()
     text, spans = parse(_DELETED.sub("", _CUE.sub("", reply)).strip(), repaired)
     if not text.strip():
@@ -228,11 +221,9 @@ def read_silver(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
 
 
 def _changed(text: str, inserted: Iterable[Span], original: str) -> str | None:
-    """The fault of a text that should equal `original` outside of its inserted spans; ``None`` where it does.
-
-    The parts between the spans must occur in the original, in order, and cover it except at the spans. Letters, digits and
-    symbols are compared, case and punctuation are not.
-    """
+    """The fault of a text that should equal `original` outside of its inserted spans; ``None`` where it does. The parts
+    between the spans must occur in the original, in order, and cover it except at the spans. Letters, digits and symbols
+    are compared, case and punctuation are not."""
     places: list[tuple[int, int]] = []  # spans that overlap or touch are merged
     for span in sorted(inserted):
         if places and span.start <= places[-1][1]:
@@ -269,11 +260,9 @@ def _listed(spans: Sequence[Span]) -> list[list[Any]]:
 
 
 def read_translation(reply: str, doc: Mapping[str, Any]) -> ParsedReply:
-    """The translation of ``text``, which has tags, as a row with ``text`` and ``spans``.
-
-    The order of the tags may change, as that of words does; their kinds and numbers may not. Only the ``part`` ``answer``
-    has tags; elsewhere they are text.
-    """
+    """The translation of ``text``, which has tags, as a row with ``text`` and ``spans``. The order of the tags may
+    change, as that of words does; their kinds and numbers may not. Only the ``part`` ``answer`` has tags; elsewhere they
+    are text."""
     original, original_spans = parse(doc["text"])
     repaired: Counter[str] = Counter()
     text, spans = parse(reply.strip(), repaired) if doc["part"] == "answer" else (reply.strip(), [])

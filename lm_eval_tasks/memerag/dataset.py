@@ -136,11 +136,9 @@ def _sentences(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
 
 
 def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
-    """The answers of a public file. What is left out is counted; a line that is no judged answer is a CorruptSource.
-
-    A file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
-    white space that they end in, else with a space between them.
-    """
+    """The answers of a public file. What is left out is counted; a line that is no judged answer is a CorruptSource. A
+    file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
+    white space that they end in, else with a space between them."""
     parse = partial(_judged_answer, counts=counts)
     for document in read_rows(path, parse, "no judged answer of MEMERAG", counts):
         labels = Counter(label for _, label in document.sentences)

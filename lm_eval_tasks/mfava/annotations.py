@@ -161,9 +161,7 @@ class AnnotationReport:
 
 def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list[Span] | None:
     """Spans of a tagged copy of a text, in characters of the text; ``None`` where the two have almost nothing in common.
-
-    Repairs, and how the copy fits, are counted in `report`.
-    """
+    Repairs, and how the copy fits, are counted in `report`."""
     copy, spans = parse(annotated, report.repaired)
     alignment = align(copy, spans, text)
     report.kinds[alignment.kind] += 1

@@ -15,15 +15,8 @@ from custom_metrics.abstention import is_abstention
 from custom_metrics.broken_run import is_repetitive
 from custom_metrics.hallucination import RATES, rates
 from custom_metrics.statistics.figures import Figure
-from lm_eval_tasks.detection.calibrated import (
-    NO_CALIBRATION,
-    CalibratedRate,
-    CalibrationKey,
-    TaggedAnswer,
-    errors_of,
-    in_force,
-    tagged_answer,
-)
+from lm_eval_tasks.detection import calibrated
+from lm_eval_tasks.detection.calibrated import CalibratedRate, CalibrationKey, TaggedAnswer, tagged_answer
 from lm_eval_tasks.harness.detector_task import DetectingTask
 from lm_eval_tasks.harness.task import GroundedTask
 
@@ -31,11 +24,9 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it.
-
-    The rates are those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and
-    ``repetition_rate`` are 1.0 or 0.0. Every document of a task has the same keys.
-    """
+    """Per-document values of the metrics, from an answer as the filter ``hallucination_spans`` returns it. The rates are
+    those of :meth:`lm_eval_tasks.detection.calibrated.TaggedAnswer.values`. ``abstention_rate`` and ``repetition_rate``
+    are 1.0 or 0.0. Every document of a task has the same keys."""
     tagged = json.loads(results[0])
     answer, language = tagged["answer"], doc["language"]
     tagged_answer = TaggedAnswer.from_document(doc, tagged)
@@ -70,10 +61,10 @@ def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
     if not answers:
         return {}
     key = CalibrationKey.parse(answers[0].calibration)
-    calibration = in_force(key, f"mfava_{key.language}")
-    if calibration is None and key.calibration != NO_CALIBRATION:
+    calibration = calibrated.in_force(key, f"mfava_{key.language}")
+    if calibration is None and key.calibration != calibrated.NO_CALIBRATION:
         _warn_uncalibrated()
-    errors = errors_of(calibration)
+    errors = calibrated.errors_of(calibration)
     subsets: dict[int | None, list[TaggedAnswer]] = {}
     for answer in answers:
         subsets.setdefault(answer.subset, []).append(answer)

@@ -47,10 +47,8 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
-        """The model's name in results, from its settings, such as ``lm-eval-grounded/baseline-lexical``.
-
-        A digest of the other options follows where there are any, so that no two settings share a name.
-        """
+        """The model's name in results, from its settings, such as ``lm-eval-grounded/baseline-lexical``. A digest of the
+        other options follows where there are any, so that no two settings share a name."""
         options = options_of(model_args)
         prefix, option, default = cls.NAMED_BY
         chosen = shown = str(options.pop(option, default))
@@ -107,11 +105,9 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         return None
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """Use a separate, empty table in the file of ``--use_cache``, so that no cached answer replaces the model's.
-
-        The key of the harness's cache is the prompt. These models' answers follow from the document and from their options,
-        so a cached answer may be that of another document, detector, strategy or file.
-        """
+        """Use a separate, empty table in the file of ``--use_cache``, so that no cached answer replaces the model's. The
+        key of the harness's cache is the prompt. These models' answers follow from the document and from their options,
+        so a cached answer may be that of another document, detector, strategy or file."""
         super().set_cache_hook(cache_hook)
         database = cache_hook.dbdict
         if database is None:

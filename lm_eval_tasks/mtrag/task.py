@@ -22,10 +22,10 @@ class RatingsTask(GroundedTask):
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Per-document values of a tagged answer: for each metric its score and people's ratings, ``None`` where an answer that
-    abstains is not in the denominator; and what ``mfava_detection_*`` has of replies. The score is the share of words
-    without a tag, on people's scale. A text that is not the answer with tags (``lost``) has the opposite of their median.
-    """
+    """Per-document values of a tagged answer: for each metric its score and people's ratings, ``None`` where an answer
+    that abstains is not in the denominator; and what ``mfava_detection_*`` has of replies. The score is the share of
+    words without a tag, on people's scale. A text that is not the answer with tags (``lost``) has the opposite of their
+    median."""
     text, spans = parse(results[0])
     alignment = align(text, spans, doc["answer"])
     share = count_words(doc["answer"], doc["language"], [], alignment.spans).flagged_share

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.definition.schema import (
-    DEFINED_MEAN,
-    DEFINED_SCORE,
-    DEFINED_SHARE,
-    Base,
-    Benchmark,
-    Group,
-    Metric,
-    Task,
-    abstention_metrics,
-)
+from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task, abstention_metrics
 from lm_eval_tasks.mtragun import DOMAINS
 
 _ANSWERABLE = "answerable turns"
@@ -24,7 +14,7 @@ _BEHAVIOUR = (
     *abstention_metrics("turns"),
     Metric(
         "clarification_rate",
-        DEFINED_SHARE,
+        "defined_share",
         True,
         "underspecified turns",
         definition="share that asks the user back what is meant",
@@ -36,7 +26,7 @@ _BEHAVIOUR = (
     ),
     Metric(
         "answerable_clarification_rate",
-        DEFINED_SHARE,
+        "defined_share",
         False,
         f"{_ANSWERABLE} whose answer can be read",
         definition="share that asks the user back: the price of asking",
@@ -47,7 +37,7 @@ _BEHAVIOUR = (
     ),
     Metric(
         "partial_answer_rate",
-        DEFINED_SHARE,
+        "defined_share",
         True,
         "partly answerable turns",
         definition="share that says what the passages lack in one sentence, and tells something in another",
@@ -60,7 +50,7 @@ _BEHAVIOUR = (
 
 
 def _score(name: str, definition: str, denominator: str = _ANSWERABLE, **text: Any) -> Metric:
-    return Metric(name, DEFINED_SCORE, True, denominator, definition, unit="score", **text, **_TURNS)
+    return Metric(name, "defined_score", True, denominator, definition, unit="score", **text, **_TURNS)
 
 
 _QUALITY = (
@@ -86,7 +76,7 @@ _QUALITY = (
     ),
     Metric(
         "length",
-        DEFINED_MEAN,
+        "defined_mean",
         None,
         _ANSWERABLE,
         definition="characters of an answer",

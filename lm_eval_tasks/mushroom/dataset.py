@@ -229,9 +229,8 @@ def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
 
 
 def soft_labels(labels: Any, length: int, repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length as
-    disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer.
-    """
+    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length
+    as disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer."""
     shares: list[tuple[int, float] | None] = [None] * length  # of each character: the last label, and its share
     overlapping = False
     for number, label in enumerate(labels):
@@ -268,10 +267,8 @@ _FAMILIES = [(row["part"], row["family"]) for row in shipped_rows("lm_eval_tasks
 
 
 def _family(model: str) -> str:
-    """The family of a model's id: models trained from one base model, which give similar answers.
-
-    It is that of the first row of ``families.tsv`` whose part is in the model's name, else the name.
-    """
+    """The family of a model's id: models trained from one base model, which give similar answers. It is that of the
+    first row of ``families.tsv`` whose part is in the model's name, else the name."""
     name = model.rsplit("/", 1)[-1].lower()
     return next((family for pattern, family in _FAMILIES if pattern in name), name)
 
@@ -320,10 +317,8 @@ _SENTENCE_GOES_ON = re.compile(r"[\w,;–-]")
 
 
 def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[str, str]:
-    """The contexts of a folder, by the id of their answer. Files that cannot be used are counted in `counts`.
-
-    A file that ends within a sentence was cut, unless the folder is as `published`: there the model ended so.
-    """
+    """The contexts of a folder, by the id of their answer. Files that cannot be used are counted in `counts`. A file
+    that ends within a sentence was cut, unless the folder is as `published`: there the model ended so."""
     contexts = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -341,10 +336,8 @@ def read_contexts(folder: Path, published: bool, counts: Counter[str]) -> dict[s
 
 
 def plain_text(markdown: str) -> str:
-    """A text without citation marks (``[3]``) and Markdown, one line a heading, paragraph, list item or row.
-
-    Links and emphasis give their text, a table the cells of its rows. Code and formulas stay as they are.
-    """
+    """A text without citation marks (``[3]``) and Markdown, one line a heading, paragraph, list item or row. Links and
+    emphasis give their text, a table the cells of its rows. Code and formulas stay as they are."""
     lines = markdown.splitlines()
     numbered = _numbered(lines)
     plain = []

@@ -3,16 +3,7 @@ and a group for each."""
 
 from __future__ import annotations
 
-from lm_eval_tasks.definition.schema import (
-    DEFINED_SHARE,
-    Base,
-    Benchmark,
-    Group,
-    Metric,
-    Task,
-    balanced_error,
-    by_labels,
-)
+from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task, balanced_error, by_labels
 from lm_eval_tasks.nomiracl import LANGUAGES
 
 PROMPTS = ("vanilla", "role", "repeat", "explanation")
@@ -33,7 +24,7 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
         balanced_error(("hallucination_rate", "error_rate"), "robust"),
         Metric(
             "hallucination_rate",
-            DEFINED_SHARE,
+            "defined_share",
             False,
             "non-relevant questions whose answer can be read",
             definition="share that says the passages answer: FP / (FP + TN)",
@@ -45,7 +36,7 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
         ),
         Metric(
             "error_rate",
-            DEFINED_SHARE,
+            "defined_share",
             False,
             "relevant questions whose answer can be read",
             definition="share that says they do not: FN / (FN + TP)",
@@ -54,10 +45,10 @@ What all NoMIRACL tasks share, with the vanilla prompt. A YAML of your own can i
             headline=True,
             filter="robust",
         ),
-        Metric("accuracy", DEFINED_SHARE, True, "all questions", definition="share that is right", filter="robust"),
+        Metric("accuracy", "defined_share", True, "all questions", definition="share that is right", filter="robust"),
         Metric(
             "invalid_rate",
-            DEFINED_SHARE,
+            "defined_share",
             False,
             "all questions",
             definition="share that cannot be read",

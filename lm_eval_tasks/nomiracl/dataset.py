@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
@@ -24,9 +24,6 @@ from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
 from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
 from lm_eval_tasks.nomiracl import LANGUAGES
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -92,13 +89,13 @@ def load(
     questions = _documents(
         _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
     )
-    counts = Counter(questions["subset"])
+    counts = Counter(questions["evaluation"]["subset"])
     log.info(
         "%s: %s questions of split %s, passages cut at %s %s, files from %s",
         *(task, " + ".join(f"{number} {name}" for name, number in counts.items()), split, max_passage_tokens),
         *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
     )
-    return {"evaluation": questions, split: questions}
+    return questions
 
 
 def _files(options: Options) -> Places:
@@ -144,7 +141,7 @@ class _Settings(NamedTuple):
 
 
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
-def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
+def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     seen: Counter[str] = Counter()
     with sources.recording() as located_files:
         chosen, judged, sampled = _chosen(settings, mirror, seen)
@@ -175,7 +172,7 @@ def _documents(settings: _Settings, mirror: Path | None) -> Dataset:
         split=settings.split,
         options={name: value for name, value in settings._asdict().items() if name != "documents" or value is not None},
     )
-    return provenance.documents_of(documents, record)
+    return dict.fromkeys(("evaluation", settings.split), provenance.documents_of(documents, record))
 
 
 def _chosen(

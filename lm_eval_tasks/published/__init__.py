@@ -83,10 +83,9 @@ class PublishedRow:
 
 
 def rows_for(task: str, metric: str) -> list[PublishedRow]:
-    """The published figures of a metric for a task, in the order of the sources; empty where there are none. Of a source of
-    parts they include those of the group, over all of its tasks together.
-
-    Some have another prompt, number of shots, retriever or split; :func:`mismatches` says so."""
+    """The published figures of a metric for a task, in the order of the sources; empty where there are none. Of a source
+    of parts they include those of the group, over all of its tasks together. Some have another prompt, number of shots,
+    retriever or split; :func:`mismatches` says so."""
     of_task = _by_family().get((family_of(task), metric), ())
     groups = [group for group, tasks in catalogue.groups().items() if task in tasks]
     of_group = [row for group in groups for row in _by_family().get((group, metric), ()) if row.source.of_parts]
@@ -197,10 +196,8 @@ class PublishedDifference:
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """The runs' figures and the published ones for a metric of a task.
-
-    `rows` holds only the first, the middle, the last and those next to the runs of a long ranking.
-    """
+    """The runs' figures and the published ones for a metric of a task. `rows` holds only the first, the middle, the last
+    and those next to the runs of a long ranking."""
 
     task: str
     metric: str
@@ -213,10 +210,8 @@ class PublishedComparison:
 
 
 def compare_with_published(runs: Sequence[Run]) -> list[PublishedComparison]:
-    """Compare every task and metric of some runs that has a published figure, in the order of the runs' tasks.
-
-    If a source has rows of the runs' split, its rows of other splits are left out.
-    """
+    """Compare every task and metric of some runs that has a published figure, in the order of the runs' tasks. If a
+    source has rows of the runs' split, its rows of other splits are left out."""
     labelled = list(zip(labels(runs), runs, strict=True))
     comparisons = []
     for task in dict.fromkeys(name for run in runs for name in run.tasks):
@@ -289,9 +284,8 @@ def _difference(row: PublishedRow, figure: Figure, label: str, run: Run, task_ru
 def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
     """Reasons why a run's figure does not measure what the published one does: documents, prompt, passages, detector,
     counting. Empty where both measure the same, so that their difference says something about the two models.
-
-    :func:`generation_notes` says how the answers were generated. `row` is one of :func:`lm_eval_tasks.published.rows_for`.
-    """
+    :func:`generation_notes` says how the answers were generated. `row` is one of
+    :func:`lm_eval_tasks.published.rows_for`."""
     source = row.source
     if not run.provenance:
         return ["the results do not say what they were measured on: they have no provenance"]
@@ -329,9 +323,8 @@ def mismatches(row: PublishedRow, run: TaskRun) -> list[str]:
 
 
 def generation_notes(row: PublishedRow, run: TaskRun, model: str = "") -> list[str]:
-    """Known differences in how answers were generated. They belong to a model as it was used, so they are noted beside the
-    difference. `model` is that of ``lm_eval --model``: how the answers of ``replay`` were generated is not known.
-    """
+    """Known differences in how answers were generated. They belong to a model as it was used, so they are noted beside
+    the difference. `model` is that of ``lm_eval --model``: how the answers of ``replay`` were generated is not known."""
     differences = []
     generation = run.settings.generation
     sampled = bool(generation.get("do_sample")) and generation.get("temperature") != 0

@@ -11,6 +11,10 @@ from lm_eval_tasks.ragtruth import PARTS
 
 _COUNTED, _ANSWERS = "custom_metrics.scores.detection", "all answers"
 _HEADLINE: dict[str, Any] = {"unit": "score", "counted": "answers", "headline": True}
+_SHARES = {
+    "precision": "share of the flagged answers that have a marked span",
+    "recall": "share of the answers with a marked span that are flagged",
+}
 
 _OF_ANSWERS = (
     Metric(
@@ -31,15 +35,9 @@ _OF_ANSWERS = (
         "guess)",
         **_HEADLINE,
     ),
-    Metric(
-        *("example_precision", f"{_COUNTED}.precision", True, _ANSWERS),
-        definition="share of the flagged answers that have a marked span",
-        unit="score",
-    ),
-    Metric(
-        *("example_recall", f"{_COUNTED}.recall", True, _ANSWERS),
-        definition="share of the answers with a marked span that are flagged",
-        unit="score",
+    *(
+        Metric(f"example_{name}", f"{_COUNTED}.{name}", True, _ANSWERS, definition, unit="score")
+        for name, definition in _SHARES.items()
     ),
 )
 
