@@ -114,9 +114,7 @@ def extend_groups(group_module: ModuleType) -> None:
             return metrics
         listed = self.aggregate_metric_list or ()
         means = [entry.metric for entry in listed if not entry.weight_by_size]
-        gone = with_errors(
-            key for task in tasks for key in task.not_measurable
-        )  # a mean over the others is another one
+        gone = with_errors(key for task in tasks for key in task.not_measurable)  # a mean over the others is another
         metrics = {key: value for key, value in metrics.items() if key not in gone}
         metrics |= dict(_errors_of(means, metrics, tasks, task_metrics))
         return ordered(metrics, [entry.metric for entry in listed])
@@ -153,9 +151,8 @@ def name_models(evaluation_tracker: ModuleType) -> None:
         self.model_name, self.model_name_sanitized = name, sanitize(name.removeprefix(f"{PACKAGE}/"))
         output = _current_tracker[0]() if _current_tracker else None
         if output is not None and output.output_path:
-            self.model_name_sanitized = model.results_folder(
-                self.model_name_sanitized, model_args, output_folder(output.output_path)
-            )
+            below = output_folder(output.output_path)
+            self.model_name_sanitized = model.results_folder(self.model_name_sanitized, model_args, below)
 
     tracker.log_experiment_args = log_experiment_args
     start = evaluation_tracker.EvaluationTracker.__init__

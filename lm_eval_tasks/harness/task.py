@@ -138,9 +138,8 @@ class GroundedTask(HostTask):
         the backend has cut the thought, with what closed it.
         """
         requests = self._instances or ()
-        self._leave_out(
-            frozenset(request.doc_id for request in requests if any(isinstance(r, Unanswered) for r in request.resps))
-        )
+        unanswered = (each.doc_id for each in requests if any(isinstance(r, Unanswered) for r in each.resps))
+        self._leave_out(frozenset(unanswered))
         mended = 0
         thoughts_are_cut = bool((self.config.metadata or {}).get("think_end_token"))
         for request in self._instances or ():
@@ -180,13 +179,11 @@ class GroundedTask(HostTask):
             if labels := steps.get("nomiracl_label"):
                 labelling[labels.get("parser", "strict")] = listed["name"]
         if labelling or self.is_generated:
-            answers = [
-                as_answered(request.doc, answer)._replace(
-                    labels=_labels(request, number, labelling) if labelling else None
-                )
-                for request in requests
-                for number, answer in enumerate(request.resps)
-            ]
+            answers = []
+            for request in requests:
+                for number, answer in enumerate(request.resps):
+                    labels = _labels(request, number, labelling) if labelling else None
+                    answers.append(as_answered(request.doc, answer)._replace(labels=labels))
             signs = signs_of(answers)
             counts = {**signs.kinds, "refusal": signs.refusal, "salad": signs.salad}
             counts = {kind: number for kind, number in counts.items() if number}
@@ -198,9 +195,8 @@ class GroundedTask(HostTask):
     def _leave_out(self, docs: frozenset[int]) -> None:
         """Leave some documents out of all that follows, in place of those that were left out before."""
         self._left_out = docs
-        metadata = {
-            key: value for key, value in (self.config.metadata or {}).items() if key not in (LEFT_OUT, NO_STATEMENT)
-        }
+        given = (self.config.metadata or {}).items()
+        metadata = {key: value for key, value in given if key not in (LEFT_OUT, NO_STATEMENT)}
         if docs:
             self._instances = [request for request in self._instances or () if request.doc_id not in docs]
             metadata[LEFT_OUT] = {"no stored answer": len(docs)}
@@ -276,22 +272,18 @@ class GroundedTask(HostTask):
         """Filter to name to figure with its bounds, after a run; without undefined figures. (The harness's table holds a
         number and a standard error only.) The value of one that is not measurable is under ``not_measurable``."""
         by_filter: dict[str, dict[str, Any]] = {}
-        own = [*catalogue.tables_of([self.config.task]).values(), None]
-        table = self._table_elsewhere[1] if self._table_elsewhere else own[0]
+        own = next(iter(catalogue.tables_of([self.config.task]).values()), None)
+        table = self._table_elsewhere[1] if self._table_elsewhere else own
         for number, filter_name in enumerate(self.filter_names):
             calls = self.recorded(number)
             figures = [(metric, figure, self.denominator_of(metric)) for metric, (_, figure) in calls.items()]
             if calls:
                 figures += self.finer_figures({metric: values for metric, (values, _) in calls.items()})
-            defined = {
-                name: within_scale(figure, catalogue.metric_of(name, table).unit).as_json(
-                    denominator, self._is_measurable(name, figure)
-                )
-                for name, figure, denominator in figures
-                if not math.isnan(figure.value)
-            }
-            if defined:
-                by_filter[filter_name] = defined
+            for name, figure, denominator in figures:
+                if not math.isnan(figure.value):
+                    shown = within_scale(figure, catalogue.metric_of(name, table).unit)
+                    entry = shown.as_json(denominator, self._is_measurable(name, figure))
+                    by_filter.setdefault(filter_name, {})[name] = entry
         return by_filter
 
     def dump_config(self) -> dict[str, Any]:
@@ -318,15 +310,9 @@ class GroundedTask(HostTask):
         metadata, base = config["metadata"], catalogue.base_of(str(self.config.task))
         documents = len(self.run_settings.get("samples") or self.eval_docs)
         limit = self.run_settings.get("limit")
-        parts = parts_of_task(
-            str(self.config.task),
-            config,
-            metadata.get("version"),
-            documents if limit is None else min(documents, limit),
-            harness.installed(),
-            self.config.num_fewshot or 0,
-            *self._templates,
-        )
+        asked = documents if limit is None else min(documents, limit)
+        run = (metadata.get("version"), asked, harness.installed(), self.config.num_fewshot or 0, *self._templates)
+        parts = parts_of_task(str(self.config.task), config, *run)
         return signature(parts, headline_filter(self.filter_names, base.metrics if base else ()))
 
 

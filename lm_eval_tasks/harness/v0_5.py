@@ -177,8 +177,6 @@ class HostTask(GenerateTask):  # type: ignore[misc]
         config = {"num_fewshot": 0, **super().dump_config()}
         config.pop("_qualified_name", None)
         config["metric_list"] = [flat(entry) for entry in config.get("metric_list") or ()]
-        config["filter_list"] = [
-            {"name": listed["name"], "filter": [flat(step) for step in listed["filter"]]}
-            for listed in config.get("filter_list") or ()
-        ]
+        filters = config.get("filter_list") or ()
+        config["filter_list"] = [{"name": f["name"], "filter": [flat(step) for step in f["filter"]]} for f in filters]
         return config

@@ -71,9 +71,8 @@ def load(
             "the task mfava is the evaluation in all languages, mfava_detection_gold the detection)"
         )
     if language is None:
-        raise UsageError(
-            f"""{task}: name the language of the data: --metadata '{{"articles": "FILE", "language": "de"}}'"""
-        )
+        wanted = """--metadata '{"articles": "FILE", "language": "de"}'"""
+        raise UsageError(f"{task}: name the language of the data: {wanted}")
     definition.choice("language", language, LANGUAGES, task)
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
@@ -101,19 +100,11 @@ def load(
     if not documents:
         raise UsageError(f"{task}: {path} holds nothing to work on ({left_out or 'it is empty'})")
     log.info("%s: %d documents from %s%s", task, len(documents), path, f"; {left_out}" if left_out else "")
-    record = provenance.Record(
-        "articles",
-        local_files=[provenance.local_file("articles", path)],
-        options={
-            "step": step,
-            "language": language,
-            "min_characters": min_characters,
-            **({"categories": kinds} if step == steps.SILVER else {}),
-            **({"parts": chosen, "translation_prompt": translation_prompt} if step == steps.TRANSLATE else {}),
-        },
-        kept={"documents": len(documents)},
-        left_out=dict(seen),
-    )
+    options: dict[str, Any] = {"step": step, "language": language, "min_characters": min_characters}
+    options |= {"categories": kinds} if step == steps.SILVER else {}
+    options |= {"parts": chosen, "translation_prompt": translation_prompt} if step == steps.TRANSLATE else {}
+    files, kept = [provenance.local_file("articles", path)], {"documents": len(documents)}
+    record = provenance.Record("articles", local_files=files, options=options, kept=kept, left_out=dict(seen))
     return {"evaluation": provenance.documents_of(documents, record)}
 
 
