@@ -55,7 +55,6 @@ class Corpus:
 
     @cached_property
     def ids(self) -> list[str]:
-        """The ids of all passages, in order."""
         ids: list[str] = self._table.column("id").to_pylist()
         return ids
 

@@ -138,7 +138,6 @@ load_task = _Loader(
     more=OPTIONS,
     logged_elsewhere=("groundings", "target"),  # made of the passages and the answers
 )
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def questions_by_kind(split: str, mirror: str | Path | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -50,7 +50,6 @@ def columns(
 
 
 def is_named(calibration: object) -> bool:
-    """Whether a value of ``calibration=`` names a calibration."""
     return calibration not in (None, "", NO_CALIBRATION)
 
 

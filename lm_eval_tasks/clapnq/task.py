@@ -31,7 +31,6 @@ class PromptedTask(GroundedTask):
     stripped."""
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **how: Any) -> Any:
-        """The harness's prompt, with other ends of its parts."""
         template = how.pop("chat_template", None) if how.get("apply_chat_template") else None
         if template is None:
             return super().fewshot_context(doc, num_fewshot, **how) + str(self.config.target_delimiter).rstrip()
@@ -142,7 +141,6 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return made
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the YAML's metrics for the plain answer, and of the detector's metrics for its spans."""
         if not self.tags_answers:
             return super().process_results(doc, results)
         from lm_eval_tasks.clapnq import hallucination
@@ -153,7 +151,6 @@ class ClapnqTask(DetectingTask, PromptedTask):
         return {**values, **self.marked_value(doc, tagged, counts=not abstains)}
 
     def provenance(self) -> dict[str, Any]:
-        """The provenance of any task, with the train files of the shots."""
         record = super().provenance()
         if self._shot_files:
             record["files"] = [*record.get("files", ()), *self._shot_files]
@@ -190,7 +187,6 @@ class PairsTask(PromptedTask):
         self.add_metrics({f"win_rate_{system}": judging.win_rate for system in systems})
 
     def denominator_of(self, metric: str) -> str:
-        """The denominator of a metric in words."""
         if metric.startswith("win_rate_"):
             return "questions with a comparison of this system that could be read"
         return super().denominator_of(metric)

@@ -39,7 +39,6 @@ _HEAD, _TAIL = 1000, 400  # characters of a prompt that are shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that are not the harness's."""
     parser.usage = "lm-eval-grounded check --tasks TASK[,TASK...] [--speed N] [--full] [any option of lm_eval]"
     speed = "tokens a second (as `vllm bench throughput` prints it), or 3requests: says how long the run takes at most"
     parser.add_argument("--speed", type=_speed, metavar="N", help=speed)
@@ -189,7 +188,6 @@ class _DryRun:
         return ""
 
     def prepare(self, manager: Any, spec: Any) -> list[Any]:
-        """Make the requests of a task, and note its problems."""
         from lm_eval_tasks.data.sources import MissingSource
 
         name = spec if isinstance(spec, str) else str(spec.get("task") or spec.get("group"))
@@ -235,7 +233,6 @@ class _DryRun:
         return list(task.instances)
 
     def _templated(self, turns: Any, add_generation_prompt: bool = True) -> str:
-        """A prompt of turns, in the model's chat template."""
         if self.model is not None:
             return str(self.model.apply_chat_template(turns, add_generation_prompt=add_generation_prompt))
         if self.tokenizer is None or not self.tokenizer.chat_template:  # a server's: its turns one after another
@@ -307,7 +304,6 @@ class _DryRun:
             self.problems.append(_in_one_line(error))
 
     def _cost(self, speed: tuple[float, str] | None) -> str:
-        """The number of requests and tokens of the run, and its time at a speed."""
         prompts = f"{self.prompt_tokens:,}" if self.tokenizer else f"about {_about(self.prompt_tokens):,}"
         cost = (
             f"in all: {self.requests:,} requests; {prompts} tokens of prompts, up to {self.answer_tokens:,} of answers"
@@ -322,7 +318,6 @@ class _DryRun:
         return f"{cost}; {most}{time} at {number:,g} {unit} a second, without loading the model"
 
     def report(self, speed: tuple[float, str] | None = None, full: bool = False) -> Iterator[str]:
-        """The findings as lines of text."""
         from lm_eval_tasks.data import sources
         from lm_eval_tasks.harness import installed, untried
         from lm_eval_tasks.harness.autoload import task_folder

@@ -177,8 +177,6 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
 
 
 class Exported(NamedTuple):
-    """The numbers of questions that were written and left out."""
-
     examples: dict[str, int]  # by kind: ``answerable`` and ``unanswerable``
     left_out: dict[str, int]  # questions without an example, by reason
     gold: dict[str, int]  # answerable questions by the place of the gold passage; empty for the setting ``gold``

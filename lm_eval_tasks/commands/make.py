@@ -56,8 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Collected(NamedTuple):
-    """The counts of a call of :func:`collect`."""
-
     step: str
     rows: dict[str, int]  # number of rows that were written, by language
     replies: int  # number of replies that were read
@@ -106,7 +104,6 @@ def collect(places: Sequence[Path], output: Path, faithful: bool = False) -> Col
 
 
 def _made_rows(samples: Sequence[Row], model: str, reasons: Counter[str], faithful: bool) -> Iterator[Row]:
-    """Rows of questions, answers or inserted errors."""
     from lm_eval_tasks.making import steps
 
     for sample in samples:

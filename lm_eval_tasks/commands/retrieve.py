@@ -107,7 +107,6 @@ def published_row(name: str) -> dict[str, float] | None:
 
 
 def render_table(retrieved: Retrieved, split: str) -> str:
-    """The figures as a text table, times 100 as in the paper."""
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT
 
     name = retrieved.described["retriever"]

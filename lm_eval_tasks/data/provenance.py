@@ -222,7 +222,6 @@ def of_scored(scoring: Mapping[str, Any], earlier: Mapping[str, Any], arguments:
 
 
 def sidecar_of(output: Path) -> Path:
-    """The provenance file beside a file of generated data."""
     return output.with_name(f"{output.name}.provenance.json")
 
 

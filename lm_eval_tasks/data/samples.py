@@ -27,7 +27,6 @@ def dated_task(path: Path) -> tuple[str, str] | None:
 
 
 def task_of(path: Path) -> str | None:
-    """The task in the name of a samples file; ``None`` for any other file."""
     return (dated_task(path) or (None,))[0]
 
 

@@ -58,8 +58,6 @@ class MissingSource(PlainError, FileNotFoundError):
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One public file."""
-
     host: str  # ``hub`` (a Hugging Face dataset) or ``github``
     repository: str  # ``owner/name``
     revision: str  # the pinned commit; ``main`` where the content is pinned by its checksum instead
@@ -113,8 +111,6 @@ def source_file(repository: str, path: str) -> SourceFile:
 
 
 class Located(NamedTuple):
-    """A public file that was read."""
-
     file: SourceFile
     path: Path
     origin: str  # ``mirror``, ``sample`` (the bundled one), ``hub`` or ``github``
@@ -207,7 +203,6 @@ def state(file: SourceFile, mirror: str | os.PathLike[str] | None = None) -> tup
 
 
 def is_offline() -> bool:
-    """Whether the user has forbidden downloads (`HF_HUB_OFFLINE`)."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
 
 

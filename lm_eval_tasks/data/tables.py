@@ -36,7 +36,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their numbers; blank lines are counted in `seen`."""
     for number, line in read_lines(path):
         if line.strip():
             yield number, line

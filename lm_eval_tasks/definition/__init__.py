@@ -69,13 +69,11 @@ class TaskLoader:
         sources.add_table(self.folder)
 
     def options(self, given: Options) -> dict[str, Any]:
-        """The arguments for `load`."""
         of_yaml = {f"task_{name}": name for name in self._parameters}
         of_task = {of_yaml[key]: value for key, value in given.items() if key in of_yaml and value is not None}
         return {**{key: value for key, value in given.items() if key not in of_yaml}, **of_task}
 
     def files(self, given: Options) -> list[tuple[str, str]]:
-        """The public files that `load` requires with these options."""
         return list(self._files(self.options(given)))
 
     def check(self, task: str, ignored: Options, **chosen: tuple[Any, Collection[str]]) -> None:

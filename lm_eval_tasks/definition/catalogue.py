@@ -23,7 +23,6 @@ _HERE = Path(__file__).resolve().parents[1]
 
 
 def folders() -> list[Path]:
-    """The folder of every benchmark, by name."""
     return sorted(path.parent for path in _HERE.glob(f"*/{TABLE}"))
 
 
@@ -119,7 +118,6 @@ def _recorded_names(metric: Metric, table: Benchmark | None) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
-    """Recorded name to dotted name, of every kind in a table."""
     return _kinds_of(tables().values())
 
 
@@ -155,7 +153,6 @@ def task_named(name: str) -> tuple[str, Task] | None:
 
 
 def base_of(task: str) -> Base | None:
-    """The base of a task; ``None`` for a task that is in no table."""
     listed = task_named(task)
     return listed[1].base if listed else None
 
@@ -218,7 +215,6 @@ def language_name(code: str, benchmark: str | None = None) -> str:
 
 @lru_cache(maxsize=1)
 def languages() -> dict[str, str]:
-    """Code to English name of every language of every benchmark."""
     return {code: name for benchmark in tables().values() for code, name in benchmark.languages.items()}
 
 

@@ -69,12 +69,10 @@ class Metric:
 
     @property
     def in_prose(self) -> str:
-        """Its name in a sentence."""
         return self.label or self.name.replace("_", " ")
 
     @property
     def heading(self) -> str:
-        """Its heading, in plain words."""
         return self.title or self.name
 
     @property
@@ -83,7 +81,6 @@ class Metric:
         return {True: "higher", False: "lower", None: ""}[self.higher_is_better]
 
     def entry(self, aggregation: Any) -> dict[str, Any]:
-        """It as an entry of a task's ``metric_list``."""
         how = {"aggregation": aggregation, "higher_is_better": self.higher_is_better, "denominator": self.denominator}
         return {"metric": self.name, **how}
 
@@ -202,8 +199,6 @@ class Base:
 
 @dataclass(frozen=True)
 class Task:
-    """A task."""
-
     name: str  # as users type it
     base: Base  # its shared settings
     options: Mapping[
@@ -255,7 +250,6 @@ class Benchmark:
 
     @property
     def bases(self) -> tuple[Base, ...]:
-        """The distinct bases of the tasks."""
         by_file = {task.base.file: task.base for task in self.tasks}
         return tuple(by_file.values())
 
@@ -268,12 +262,10 @@ class Benchmark:
         return metrics
 
     def question(self, name: str) -> str:
-        """The question that a task or group answers; empty where the table has none."""
         starts = [start for start in self.questions if name.startswith(start)]
         return self.questions[max(starts, key=len)] if starts else ""
 
     def measures_detectors(self, task: str) -> bool:
-        """Whether a task measures a detector."""
         return bool(self.detection) and self.question(task) == self.questions.get(self.detection)
 
     def as_json(self) -> dict[str, Any]:
@@ -308,7 +300,6 @@ def _text(value: Any) -> str:
 
 
 def _metric(entry: Mapping[str, Any]) -> Metric:
-    """A metric from its fields, without those of a wrong type."""
     metric = Metric("")
     defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
     fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}

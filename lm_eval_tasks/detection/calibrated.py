@@ -188,8 +188,6 @@ def errors_of(
 
 
 class TaggedAnswer(NamedTuple):
-    """Counts of one answer for the rates."""
-
     flagged: float  # words that the detector flags; nan where it failed
     words: int  # of the answer
     article: int | None = None  # answers about one article depend on each other, and are resampled together

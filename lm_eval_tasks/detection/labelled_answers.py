@@ -46,7 +46,6 @@ class Collection(NamedTuple):
 
 
 def collections() -> Mapping[str, Collection]:
-    """Name to collection, of every benchmark."""
     by_name: dict[str, Collection] = {}
     for table in filter(lambda table: table.labelled, catalogue.tables().values()):
         module, _, name = table.labelled.rpartition(".")

@@ -88,7 +88,6 @@ def identified(text: str) -> tuple[str, float]:
 
 @lru_cache(maxsize=1)
 def identifiable() -> frozenset[str]:
-    """The languages that py3langid knows, as ISO 639 codes."""
     return frozenset(map(str, _identifier().nb_classes))
 
 

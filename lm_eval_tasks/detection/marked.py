@@ -82,8 +82,6 @@ class DrawnAnswer(NamedTuple):
 
 
 class MarksOfTask(NamedTuple):
-    """The marks of a task's answers."""
-
     answers: Mapping[str, DrawnAnswer]  # by the document's id
     description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
 
@@ -102,7 +100,6 @@ def in_force(marks: Mapping[str, MarksOfTask]) -> Iterator[None]:
 
 
 def marks_of(task: str) -> MarksOfTask | None:
-    """The marks in force of a task."""
     return _IN_FORCE.get({}).get(task)
 
 
@@ -278,7 +275,6 @@ def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
 
 
 def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
-    """For the results file: what the rate rests on."""
     rows = marked_rate.rows(values)
     rate = marked_rate.mean(rows)
     if rate is None:

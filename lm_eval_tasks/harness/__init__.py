@@ -124,7 +124,6 @@ def lacking(what: str) -> UsageError:
 
 
 def installed() -> str:
-    """The version of the harness that is installed."""
     return version("lm_eval")
 
 

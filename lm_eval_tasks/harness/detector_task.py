@@ -44,12 +44,10 @@ class DetectingTask(GroundedTask):
         return {} if marks is None else {marked.METRIC: marked.value_of(doc, tagged, marks, counts)}
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """The figures beside ``marked_rate``."""
         return marked.finer_figures(values.get(marked.METRIC, ()))
 
     @property
     def tags_answers(self) -> bool:
-        """Whether a detector runs over the answers of this run."""
         return any(map(_detects, self.filter_steps()))
 
     def override_metric(self, metric_name: str) -> None:
@@ -107,7 +105,6 @@ class DetectingTask(GroundedTask):
 
 
 def _detects(listed: Mapping[str, Any]) -> bool:
-    """Whether an entry of ``filter_list`` runs a detector."""
     return any(step["function"] == FILTER for step in listed["filter"])
 
 

@@ -103,7 +103,6 @@ def _is_not_about_templates(record: logging.LogRecord) -> bool:
 
 
 def extend_groups(group_module: ModuleType) -> None:
-    """Extend ``lm_eval.api.group``."""
     aggregate_as_theirs, _ = group_module.Group.aggregate, group_module.Group.get_all_tasks  # both are needed
 
     @wraps(aggregate_as_theirs)
@@ -131,7 +130,6 @@ def extend_evaluation(evaluator_utils: ModuleType) -> None:
 
 
 def name_models(evaluation_tracker: ModuleType) -> None:
-    """Extend ``lm_eval.loggers.evaluation_tracker``."""
     tracker = evaluation_tracker.GeneralConfigTracker
     record = tracker.log_experiment_args
     sanitize = evaluation_tracker.sanitize_model_name
@@ -166,7 +164,6 @@ def name_models(evaluation_tracker: ModuleType) -> None:
 
 
 def check_prompts(evaluator: ModuleType) -> None:
-    """Extend ``lm_eval.evaluator``."""
     evaluate_as_theirs = evaluator.evaluate
     form = signature(evaluate_as_theirs)
     form.bind_partial(lm=None, task_dict={})  # a TypeError where it has them no more

@@ -96,8 +96,6 @@ class _Sent(dict[str, Any]):
 
 
 class HostTask(GenerateTask):  # type: ignore[misc]
-    """The harness's task, with what :class:`lm_eval_tasks.harness.task.GroundedTask` asks of every version of it."""
-
     _has_errors = True
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -111,15 +109,12 @@ class HostTask(GenerateTask):  # type: ignore[misc]
 
     @property
     def filter_names(self) -> list[str]:
-        """The names of the task's filters, in order."""
         return [scorer.name for scorer in self._scorers]
 
     def recorded(self, filter_number: int = 0) -> dict[str, tuple[Sequence[Any], Figure]]:
-        """Metric to the values of all documents, and their figure, for one of the filters in the last run."""
         return dict(getattr(self._scorers[filter_number], "figures", {}))
 
     def add_metrics(self, aggregations: Mapping[str, Any]) -> None:
-        """Add metrics (higher is better) before those of the YAML; ``process_results`` has their values."""
         added = [{"metric": name, "aggregation": each, "higher_is_better": True} for name, each in aggregations.items()]
         for scorer in self._scorers:
             scorer.metrics = [*(_given(entry, self.OUTPUT_TYPE) for entry in added), *(scorer.metrics or ())]
@@ -131,7 +126,6 @@ class HostTask(GenerateTask):  # type: ignore[misc]
             yield chosen.get(number, number), doc
 
     def set_filters(self, filter_list: list[dict[str, Any]]) -> None:
-        """Set filters that are a part of those that the task has."""
         self.config.filter_list = filter_list
         self._scorers = self._build_scorers()
 

@@ -109,7 +109,6 @@ def load(
 
 
 load_task = TaskLoader(load, lambda options: [], of_task=("step",))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[str], task: str) -> list[str]:

@@ -32,8 +32,6 @@ _MOST_SCRIPTS = 4  # of a text in one language, names included: Japanese alone h
 
 
 class ParsedReply(NamedTuple):
-    """A parsed reply."""
-
     rows: list[dict[str, Any]]  # generated data: of each row, the fields that it adds to those of the document
     reasons: Counter[str]  # number of parts of the reply that were left out, by reason
 
@@ -298,12 +296,10 @@ def task_name(step: str) -> str:
 
 
 def step_of(task: str) -> str | None:
-    """The step of a task; ``None`` for all other tasks."""
     return next((step for step in STEPS if task_name(step) == task), None)
 
 
 def parse_reply(response: str | None, doc: Mapping[str, Any]) -> ParsedReply:
-    """Parse a model's response to a document of a step's task."""
     return STEPS[doc["step"]](final_answer(response), doc)
 
 

@@ -33,8 +33,6 @@ LONGEST = 1_000_000
 
 
 class JudgedAnswer(NamedTuple):
-    """A line of a public file."""
-
     id: str  # of the question
     question: str
     passages: list[str]
@@ -70,7 +68,6 @@ def load_sentences(language: str, annotators: str = "one", mirror: str | None = 
 
 
 def file_of(language: str, annotators: str) -> str:
-    """The public file of a language."""
     return f"{FOLDERS[annotators]}/{language}.jsonl"
 
 
@@ -79,10 +76,8 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
-"""The answers of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 load_judge_task = TaskLoader(load_sentences, _files, of_task=("language",), logged_elsewhere=("quoted",))
-"""The sentences of a judge's task; see :func:`load_sentences`."""
 
 
 def _load(

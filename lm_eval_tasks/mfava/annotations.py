@@ -55,12 +55,10 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language", "annotations"), logged_elsewhere=("reference", "target"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=64)  # the binary and the category task of a language share their documents
 def _documents(language: str, annotations: str, mirror: Path | None = None) -> Documents:
-    """The documents of a language; see :func:`load`."""
     task = f"mfava_detection_{language}_{annotations}"
     report = AnnotationReport()
     rows: list[dict[str, Any]] = []
@@ -112,7 +110,6 @@ def _documents(language: str, annotations: str, mirror: Path | None = None) -> D
 
 
 def file_of(language: Language) -> str:
-    """The public file with a language's annotations."""
     return GOLD_FILE if language.gold else language.silver_file
 
 

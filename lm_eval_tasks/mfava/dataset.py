@@ -113,7 +113,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language",))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 # --------------------------------------------------------------------------------------------------------- public files

@@ -79,7 +79,6 @@ class EstimationTask(DetectingTask):
     """A task whose answers a detector tags (:class:`DetectingTask`)."""
 
     def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        """The values of the metrics."""
         marked_value = self.marked_value(doc, json.loads(results[0])) if self.tags_answers else {}
         return {**super().process_results(doc, results), **marked_value}
 
@@ -94,7 +93,6 @@ class CategoryTask(GroundedTask):
     """A detection task by category, with the figures of each category."""
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """``f1_<category>``, ``precision_<category>`` and ``recall_<category>``."""
         from custom_metrics.scores.detection import category_figures
 
         for name, figure in category_figures(values.get("precision", ())).items():

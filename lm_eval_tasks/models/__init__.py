@@ -59,7 +59,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
 
     @classmethod
     def results_folder(cls, plain: str, model_args: Mapping[str, Any] | str | None, output: Path) -> str:
-        """The folder of the results; by default the plain name."""
         return plain
 
     @classmethod
@@ -77,7 +76,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def create_from_arg_string(
         cls, arg_string: str, additional_config: Mapping[str, Any] | None = None
     ) -> DocumentAnswerer:
-        """Create the model from ``name=value,name=value``."""
         return cls.create_from_arg_obj(assignments(arg_string), additional_config)
 
     def all_gather(self, tensor: Any) -> Any:
@@ -118,7 +116,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         database.tablename = _TABLE
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers of :meth:`respond`."""
         for request in requests:
             request.is_unprompted = True  # for :mod:`lm_eval_tasks.harness.task`
         return self.respond(requests, disable_tqdm)
@@ -140,6 +137,5 @@ def options_of(model_args: Mapping[str, Any] | str | None) -> dict[str, Any]:
 
 
 def digest_of(options: Mapping[str, Any]) -> str:
-    """A digest of options, six hexadecimal digits."""
     content = json.dumps(options, sort_keys=True, default=str)
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -56,7 +56,6 @@ class GroundedBaseline(DocumentAnswerer):
         self.threshold = None if threshold is None else float(threshold)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """See :class:`DocumentAnswerer`."""
         return [self.answer(r.doc) for r in tqdm(requests, desc=f"baseline {self.strategy}", disable=disable_tqdm)]
 
     def answer(self, doc: dict[str, Any]) -> str:

@@ -58,7 +58,6 @@ class HallucinationDetector(DocumentAnswerer):
         self.documents, self.seconds = 0, 0.0
 
     def get_model_info(self) -> dict[str, Any]:
-        """Description of the detector for the results file."""
         speed = {SPEED: round(self.documents / self.seconds, 2)} if self.documents and self.seconds else {}
         return {"detector": {**describe(self.detector), "options": blank(self.options), **speed}}
 
@@ -71,7 +70,6 @@ class HallucinationDetector(DocumentAnswerer):
             self.detector = StoredDetector(self.detector, path, self.options)
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:
-        """The documents' answers, tagged."""
         docs = [request.doc for request in requests]
         for request in requests:
             missing = [column for column in ("reference", "answer") if column not in request.doc]

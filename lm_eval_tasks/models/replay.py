@@ -123,7 +123,6 @@ class Replay(DocumentAnswerer):
         return plain
 
     def get_model_info(self) -> dict[str, Any]:
-        """Description for the results file: the files of the answers."""
         return {"answers_from": answers_from(self.path)}
 
     def respond(self, requests: Sequence[Any], disable_tqdm: bool) -> list[str]:

@@ -32,8 +32,6 @@ SCORES |= dict.fromkeys(("Bert-KPrec", "Bert-Rec", "RougeL"), "system")
 
 
 class RatedAnswer(NamedTuple):
-    """An answer of the public file."""
-
     task: str
     model: str
     turns: list[tuple[str, str]]  # speaker and text; the last one is the question
@@ -74,7 +72,6 @@ def _files(options: Options) -> Places:
 
 load_task = TaskLoader(load, _files, logged_elsewhere=("reference",))
 load_judge_task = TaskLoader(load_judge, _files, logged_elsewhere=("quoted",))
-"""The documents of a task, as the harness's ``custom_dataset``."""
 
 
 def _load(

@@ -17,7 +17,6 @@ class RatingsTask(GroundedTask):
     """A task whose figures have those of one rater beside them (:mod:`custom_metrics.scores.ratings`)."""
 
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        """The agreement of each rater with the others, and of the judge with these others."""
         yield from ceilings(self.aggregation(), values)
 
 

@@ -78,7 +78,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("domain",), logged_elsewhere=("groundings", "target"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _document(row: Mapping[str, Any], domain: str, counts: Counter[str]) -> dict[str, Any] | None:

@@ -44,8 +44,6 @@ BLANK = "answers left out, empty or only white space"
 
 @dataclass(frozen=True)
 class Language:
-    """A language of Mu-SHROOM."""
-
     code: str  # ISO 639, as in the files' names
     name: str  # English
     splits: tuple[str, ...]
@@ -106,7 +104,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language",), logged_elsewhere=("reference", "target"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +166,6 @@ def _answers(
 def _parsed(
     row: Mapping[str, Any], language: str, split: str
 ) -> tuple[dict[str, Any], str, dict[str, Any], Counter[str]]:
-    """Texts, page and labels of a row, and repairs of the labels."""
     answer = text_of(row, "model_output_text")
     repairs: Counter[str] = Counter()
     spans = hard_spans(row.get("hard_labels"), len(answer), repairs)

@@ -113,7 +113,6 @@ def _files(options: Options) -> Places:
 
 
 load_task = TaskLoader(load, _files, of_task=("language", "documents"), logged_elsewhere=("passages", "titles"))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load`."""
 
 
 def _task(language: str, documents: object) -> str:
@@ -121,8 +120,6 @@ def _task(language: str, documents: object) -> str:
 
 
 class _Settings(NamedTuple):
-    """The effective options, named as in :func:`load`."""
-
     language: str
     split: str
     subset: str

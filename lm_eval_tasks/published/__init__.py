@@ -59,8 +59,6 @@ class Source:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A published figure."""
-
     source: Source
     model: str  # or the retriever, detector or team, as the source names it
     task: str  # the task of ours that asks the same
@@ -114,7 +112,6 @@ def sources() -> dict[str, Source]:
 
 @lru_cache(maxsize=1)
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Every published figure, in the order of the sources."""
     return tuple(row for source in sources().values() for row in _rows(source))
 
 

@@ -158,7 +158,6 @@ def _files(options: Options) -> Places:
 
 load_task = TaskLoader(load, _files, of_task=("part",), logged_elsewhere=("reference", "target"))
 load_judge_task = TaskLoader(load_judge, _files, of_task=("part",), logged_elsewhere=("quoted",))
-"""The documents of a task, as the harness's ``custom_dataset``; see :func:`load` and :func:`load_judge`."""
 
 
 def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:

@@ -178,8 +178,6 @@ def _presented_pairs(
 
 
 class AnsweredQuestion(NamedTuple):
-    """A question with its passages and answers."""
-
     id: str
     question: str
     passages: list[str]  # quoted
@@ -261,7 +259,6 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
 
 
 def _asked(doc: Mapping[str, Any]) -> str:
-    """The question, in a conversation with the turns before it."""
     turns = doc.get("conversation")
     said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
     return "\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in said) or str(doc["question"])

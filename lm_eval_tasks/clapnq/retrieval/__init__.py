@@ -66,8 +66,6 @@ _ENCODERS = ("minilm", "bge", "e5", "dense")
 
 
 class Option(NamedTuple):
-    """An option for ``--metadata`` and the command line."""
-
     retrievers: tuple[str, ...]  # that have it
     meaning: str
 
@@ -93,7 +91,6 @@ OPTIONS: dict[str, Option] = {
 
 
 def names() -> list[str]:
-    """The names of all installed retrievers, sorted."""
     return entry_points.names(entry_points.RETRIEVERS)
 
 
@@ -157,7 +154,6 @@ class _Checked:
         return described
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
-        """The retriever's rankings, checked."""
         rankings = [[(id, float(score)) for id, score in ranking] for ranking in self._retriever.search(questions, k)]
         if len(rankings) != len(questions):
             raise self._wrong(f"{len(rankings)} rankings for {len(questions)} questions")

@@ -55,7 +55,6 @@ class BM25:
         self._most_parts = int(np.bincount(self._passage_of).max())
 
     def describe(self) -> dict[str, Any]:
-        """Parameters, library and split."""
         import bm25s
 
         split = {"window": WINDOW, "stride": STRIDE} if self._split else None

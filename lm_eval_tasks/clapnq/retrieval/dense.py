@@ -66,7 +66,6 @@ class Dense:
         self._blocks = open_vectors(cache, self._identity, len(corpus), partial(self._encode, corpus), self._labels)
 
     def describe(self) -> dict[str, Any]:
-        """Model, revision, digest of its files, prefixes, and the corpus."""
         return {"retriever": self.name, **self._labels, **self._identity, "query_prefix": self._query_prefix}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:

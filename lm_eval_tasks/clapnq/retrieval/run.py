@@ -40,7 +40,6 @@ class Run:
             )
 
     def describe(self) -> dict[str, Any]:
-        """The file's name and digest."""
         return {"retriever": self.name, "file": self._path.name, "sha256": sha256_of(self._path)}
 
     def search(self, questions: Sequence[Question], k: int) -> list[Ranking]:
