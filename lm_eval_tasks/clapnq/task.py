@@ -45,17 +45,13 @@ class PromptedTask(GroundedTask):
 
 
 def choose_shots(answerable: Sequence[Document], unanswerable: Sequence[Document]) -> list[dict[str, Any]]:
-    """The two few-shot examples of every question, the answerable one first.
-
-    The paper does not name them. The first rule that fits decides:
+    """The two few-shot examples of every question, the answerable one first; a UsageError without an answerable question
+    that has an answer, or an unanswerable one. The paper does not name them. The first rule that fits decides:
 
     1. the first answerable question whose passage is also an unanswerable question's;
     2. the first whose article is also an unanswerable question's, which then gets the passage of the answerable one (in
        Natural Questions, a question without an answer has none in the whole article);
     3. the first question of each kind, on the passage of the answerable one.
-
-    Raises:
-        ValueError: there is no answerable question with an answer, or no unanswerable one.
     """
     with_answer = [row for row in answerable if row["answers"]]
     if not with_answer or not unanswerable:

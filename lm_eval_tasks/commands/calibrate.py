@@ -72,9 +72,8 @@ def calibration_from_runs(
     skipped: set[str] = set()
     for place in places:
         of_lines = place.is_file() and task_of(place) is None
-        for path, language, kind, errors, measured in (
-            _of_lines(place, detector, detector_args) if of_lines else _of_runs(place, skipped)
-        ):
+        measurements = _of_lines(place, detector, detector_args) if of_lines else _of_runs(place, skipped)
+        for path, language, kind, errors, measured in measurements:
             detectors[json.dumps(measured, sort_keys=True)] = measured
             number = 0 if errors.documents is None else len(errors.documents)
             if number < FEW:

@@ -138,10 +138,8 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
     match = _DATE.search(file.name)
     date = match["date"] if match else file.stem
     for name, scores in results["results"].items():
-        if not any(
-            isinstance(value, (int, float)) and not metric.endswith("_stderr") and metric not in _NOT_METRICS
-            for metric, value in ((key.partition(",")[0], value) for key, value in scores.items())
-        ):
+        numbers = {key.partition(",")[0] for key, value in scores.items() if isinstance(value, (int, float))}
+        if all(metric.endswith("_stderr") or metric in _NOT_METRICS for metric in numbers):
             continue
         is_task = name in results["configs"]
         separated = dict(results)
@@ -151,13 +149,8 @@ def _export_file(file: Path, output: Path) -> Iterator[Path]:
         if not is_task:
             tasks = leaves_of(name, results.get("group_subtasks") or {})
             first, *rest = [results["configs"][task] for task in tasks if task in results["configs"]] or [{}]
-            separated["configs"] = {
-                name: {
-                    key: value
-                    for key, value in first.items()
-                    if all(key in config and config[key] == value for config in rest)
-                }
-            }
+            shared = [key for key in first if all(key in config and config[key] == first[key] for config in rest)]
+            separated["configs"] = {name: {key: first[key] for key in shared}}
         folder = output / ("tasks" if is_task else "groups") / file.resolve().parent.name / date / name
         samples = file.with_name(f"samples_{name}_{date}.jsonl")
         if is_task and samples.is_file():
@@ -263,11 +256,11 @@ def _insert_gold(
         gold = corpus.passage(row["gold_ids"][0])._asdict()
     else:
         places["not in the corpus, taken from the annotations"] += 1
-    passages = [
-        passage
-        for passage in row["passages"]
-        if passage["text"].strip() != gold["text"].strip() and (not gold["id"] or passage["id"] != gold["id"])
-    ][: top_k - 1]
+
+    def is_gold(passage: Mapping[str, str]) -> bool:
+        return passage["text"].strip() == gold["text"].strip() or bool(gold["id"] and passage["id"] == gold["id"])
+
+    passages = [passage for passage in row["passages"] if not is_gold(passage)][: top_k - 1]
     chance = random.Random(f"{seed} {row['id']}")  # noqa: S311 (a place among passages, no secret)
     place = chance.randint(0, len(passages))
     return {**row, "passages": [*passages[:place], dict(gold), *passages[place:]]}

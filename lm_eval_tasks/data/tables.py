@@ -100,11 +100,8 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
 
 
 def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`.
-
-    Raises:
-        CorruptSource: a line is no JSON object, or the file is truncated.
-    """
+    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`. A
+    CorruptSource where a line is no JSON object, or the file is truncated."""
     for number, line in _filled_lines(path, seen):
         try:
             value = json.loads(line.removeprefix("\ufeff"))

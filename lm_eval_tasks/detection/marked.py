@@ -344,18 +344,14 @@ _NOT_ANSWERED, _NOT_DECLINED = (0, 1, 1), (1, 0, 1)
 
 
 class MarkedLabels(MarkedRate):
-    """The mean of one or two shares by people's labels. Its rows are :data:`LABEL_FIELDS`.
-
-    Attributes:
-        parts: of each share whether its questions can be answered, ``None`` for all; and its numerator and denominator.
-    """
+    """The mean of one or two shares by people's labels. Its rows are :data:`LABEL_FIELDS`."""
 
     form = (len(LABEL_FIELDS),)
     record = LABELS_RECORD
 
     def __init__(self, name: str, *parts: tuple[bool | None, ArrayLike, ArrayLike]) -> None:
         super().__init__(name)
-        self.parts = parts
+        self.parts = parts  # each: whether its questions can be answered, None for all; its numerator and denominator
 
     def statistics(self, value: Any) -> list[float]:
         fields = {"times": 0, "weight": 1.0, "answers": math.nan, "declines": math.nan, **value}

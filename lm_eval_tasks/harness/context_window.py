@@ -204,11 +204,8 @@ class PromptCheck:
         self.waiting = set(self.tasks)
 
     def built(self, task: Any) -> None:
-        """The requests of a task are built. With the last one, tasks get their counts (``task.count_cut_prompts``).
-
-        Raises:
-            UsageError: prompts are cut, and a task does not allow it.
-        """
+        """The requests of a task are built. With the last one, tasks get their counts (``note_cut_prompts``); a
+        UsageError where prompts are cut, and a task does not allow it."""
         self.waiting.discard(id(task))
         if self.waiting or (window := window_of(self.model)) is None:
             return

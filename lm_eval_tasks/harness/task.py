@@ -54,10 +54,6 @@ class GroundedTask(HostTask):
     - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
       (:meth:`figures`), how many prompts were cut (``prompts_cut``, where that was allowed), and for a benchmark outside of
       this package its table (``benchmark``), for reports and comparisons.
-
-    Attributes:
-        run_settings: settings of the run that the harness does not write into its results.
-        not_measurable: after a run, the keys (``metric,filter``) that are left out because only marks could measure them.
     """
 
     is_generated = False
@@ -65,13 +61,13 @@ class GroundedTask(HostTask):
     _instances: Any
     _left_out: frozenset[int] = frozenset()
     _processes = 1
-    not_measurable: frozenset[str] = frozenset()
+    not_measurable: frozenset[str] = frozenset()  # after a run, keys (``metric,filter``) that only marks could measure
     _templates = "", ""  # digest of the chat template, and the system instruction
 
     def __init__(self, config: dict[str, Any]) -> None:
         if unfit:
             raise unfit[0]
-        self.run_settings: dict[str, Any] = {}
+        self.run_settings: dict[str, Any] = {}  # that the harness does not write into its results
         super().__init__({key: value for key, value in config.items() if key != "class"})
         if self.config.repeats != 1:
             raise UsageError(

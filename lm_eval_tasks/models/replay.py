@@ -67,11 +67,7 @@ class Replay(DocumentAnswerer):
     NAME = "replay"
 
     def __init__(
-        self,
-        path: str | None = None,
-        model: str | None = None,
-        missing: str = REFUSE,
-        name: str | None = None,
+        self, path: str | None = None, model: str | None = None, missing: str = REFUSE, name: str | None = None
     ) -> None:
         super().__init__()
         if not path:
@@ -149,10 +145,8 @@ class Replay(DocumentAnswerer):
             )
         outcome = "count as empty" if self.missing == EMPTY else "are left out of its figures"
         for task, docs in incomplete.items():
-            number = list(docs.values()).count(False)
-            log.warning(
-                "replay: %d of %d documents of %s found no stored answer and %s", number, len(docs), task, outcome
-            )
+            counts = ([*docs.values()].count(False), len(docs), task, outcome)
+            log.warning("replay: %d of %d documents of %s found no stored answer and %s", *counts)
         instead = Unanswered() if self.missing == SKIP else ""
         return [instead if answer is None else answer for answer in answers]
 

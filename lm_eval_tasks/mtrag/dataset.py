@@ -132,11 +132,8 @@ def _aspects(row: RatedAnswer, columns: dict[str, Any]) -> Iterator[dict[str, An
 
 
 def rated_answers(path: Path) -> Iterator[RatedAnswer]:
-    """The answers of the public file, in its order.
-
-    Raises:
-        CorruptSource: it is not JSON, or an answer lacks its turn, its passages or a rating.
-    """
+    """The answers of the public file, in its order. A CorruptSource where it is not JSON, or an answer lacks its turn,
+    its passages or a rating."""
     try:
         content = json.loads(path.read_text("utf-8"))
         passages = {text_of(row, "document_id"): text_of(row, "text").strip() for row in content["documents"]}

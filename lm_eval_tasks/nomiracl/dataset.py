@@ -188,9 +188,8 @@ def _chosen(
         topics = _topics(settings.locate(f"topics/{settings.split}.{name}.tsv", mirror), seen)
         ids = list(topics)
         if not ids:
-            log.warning(
-                "%s: no %s question in split %s; there will be no rates over them", settings.task, name, settings.split
-            )
+            empty = (settings.task, name, settings.split)
+            log.warning("%s: no %s question in split %s; there will be no rates over them", *empty)
         sample = ids if limit is None else rng.sample(ids, min(limit, len(ids)))
         if settings.subset in (name, "both"):
             sampled |= len(sample) < len(ids)
