@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from custom_metrics.scores.grounding import CUTOFFS
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq import retrieval
 from lm_eval_tasks.clapnq.corpus import Corpus, Passage, gold_ids
 from lm_eval_tasks.clapnq.retrieval import OPTIONS, RETRIEVERS, Question, open_retriever
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.samples import documents_of_samples
 from lm_eval_tasks.data.tables import read_rows
-from lm_eval_tasks.definition import OF_DETECTION, Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import OF_DETECTION, Documents, Options, Places, TaskLoader, in_turn, positive
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -78,7 +77,7 @@ def load(
             raise UsageError(f"{task}: {option} takes one value, got {value!r}")
     known = {} if retriever is None else {"retriever": (retriever, retrieval.names())}
     load_task.check(task, extra, split=(split, FILE_SPLIT), **known)
-    definition.positive("top_k", top_k, task)
+    positive("top_k", top_k, task)
     settings: Mapping[str, str] = {}
     of_detector = (detector_args, calibration, calibration_annotations)
     if detector is not None:

@@ -12,11 +12,10 @@ from custom_metrics.reading.spans import CATEGORIES, Span, span_of
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import without_surrogates
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.data.tables import read_json_lines
-from lm_eval_tasks.definition import Documents, TaskLoader
+from lm_eval_tasks.definition import Documents, TaskLoader, choice, positive, refuse_misspelt
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
 
@@ -59,11 +58,11 @@ def load(
         translation also ``part``, ``parts``, ``text`` (with tags), ``tagged``, ``source_language``, ``source_name``,
         ``chat`` and ``translation_prefix``, and only the first part has the row's own texts.
     """
-    definition.choice("step", step, steps.STEPS, "making")
+    choice("step", step, steps.STEPS, "making")
     task = steps.task_name(step)
-    definition.refuse_misspelt(ignored, load_task.user_options, task)
-    definition.positive("min_characters", min_characters, task)
-    definition.choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
+    refuse_misspelt(ignored, load_task.user_options, task)
+    positive("min_characters", min_characters, task)
+    choice("translation_prompt", translation_prompt, (CHAT, TEXT), task)
     if not isinstance(articles, str) or not articles:
         raise UsageError(
             f"{task}: name a file of articles, JSON lines with title, text, url and language: --metadata "
@@ -73,7 +72,7 @@ def load(
     if language is None:
         wanted = """--metadata '{"articles": "FILE", "language": "de"}'"""
         raise UsageError(f"{task}: name the language of the data: {wanted}")
-    definition.choice("language", language, LANGUAGES, task)
+    choice("language", language, LANGUAGES, task)
     kinds = _selection("categories", categories, CATEGORIES, task)
     chosen = _selection("parts", parts, PARTS, task)
     path = Path(articles).expanduser()
@@ -117,7 +116,7 @@ def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[s
         return list(allowed)
     values = [value.strip() for value in given.split("+")] if isinstance(given, str) else list(given)
     for value in values:
-        definition.choice(name, value, allowed, task)
+        choice(name, value, allowed, task)
     return [value for value in allowed if value in values]
 
 

@@ -25,10 +25,9 @@ from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import digests_of, provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, in_turn, refuse_misspelt
 from lm_eval_tasks.detection.labelled_answers import Collection
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -82,13 +81,13 @@ def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored:
         ``target`` (the answer, hard labels tagged). Labels are in characters of the answer.
     """
     task = f"mushroom_{language}"
-    entry = LANGUAGES[definition.choice("language", language, LANGUAGES, task)]
-    definition.choice("split", split, (*SPLITS, BOTH), task)
+    entry = LANGUAGES[choice("language", language, LANGUAGES, task)]
+    choice("split", split, (*SPLITS, BOTH), task)
     if split not in (*entry.splits, BOTH):
         raise UsageError(f"{task}: no {split} answers in {entry.name} are public, only {' and '.join(entry.splits)}")
     if "reference" in ignored:
         raise UsageError(f"{task}: the option reference is gone; every answer is judged by its published context")
-    definition.refuse_misspelt(ignored, load_task.user_options, task)
+    refuse_misspelt(ignored, load_task.user_options, task)
     return _documents(language, split, sources.mirror_folder(mirror))
 
 

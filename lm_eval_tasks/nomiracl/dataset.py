@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_json_lines, read_tsv
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn, positive
 from lm_eval_tasks.nomiracl import LANGUAGES
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -74,8 +73,8 @@ def load(
     task = _task(language, documents)
     subsets = (*SUBSETS, "both")
     load_task.check(task, ignored, language=(language, LANGUAGES), split=(split, SPLITS), subset=(subset, subsets))
-    limit = None if max_samples in (None, "all") else definition.positive("max_samples", max_samples, task)
-    definition.positive("max_passage_tokens", max_passage_tokens, task)
+    limit = None if max_samples in (None, "all") else positive("max_samples", max_samples, task)
+    positive("max_passage_tokens", max_passage_tokens, task)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UsageError(f"{task}: seed must be a whole number, got {seed!r}")
     if seed != PAPER_SEED:

@@ -19,10 +19,9 @@ from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
-from lm_eval_tasks import definition
 from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.ragtruth import PARTS
 
@@ -95,7 +94,7 @@ def load_judge(part: str, files: str | None = None, mirror: str | None = None, *
 def _load(
     task: str, part: str, files: str | None, mirror: str | None, ignored: Mapping[str, Any], document_of: DocumentOf
 ) -> Documents:
-    definition.choice("part", part, PARTS, task)
+    choice("part", part, PARTS, task)
     form = files or _form_of(part, mirror)
     load_task.check(task, ignored, files=(form, FILES))
     log.warning("%s: %s", task, RELABELLED)

@@ -15,12 +15,11 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
-from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
-from lm_eval_tasks.definition import Documents
+from lm_eval_tasks.definition import Documents, flag, positive, refuse_misspelt
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -45,8 +44,8 @@ def load_ratings(samples: Any = None, judge_reference: Any = False, **ignored: A
         ``system``, ``answer``, and ``quoted``: ``question``, ``passages`` (a list), ``answer``. The two aspects of an
         answer are neighbours.
     """
-    definition.refuse_misspelt(ignored, _OPTIONS, RATINGS)
-    definition.flag("judge_reference", judge_reference, RATINGS)
+    refuse_misspelt(ignored, _OPTIONS, RATINGS)
+    flag("judge_reference", judge_reference, RATINGS)
     systems = _read_systems(samples, RATINGS)
     if len(systems) > 1:
         files = "\n  ".join(str(system.file) for system in systems)
@@ -99,11 +98,11 @@ def load_pairs(
         of both runs, each once; gold answers have none of their own), ``first``, ``second``. A MissingSource,
         CorruptSource or UsageError without samples, with those of another task, fewer than two systems, or no question
         that all have answered."""
-    definition.refuse_misspelt(ignored, _OPTIONS, PAIRS)
-    if definition.positive("judge_orders", judge_orders, PAIRS) > 2:
+    refuse_misspelt(ignored, _OPTIONS, PAIRS)
+    if positive("judge_orders", judge_orders, PAIRS) > 2:
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
-    definition.positive("judge_seed", judge_seed, PAIRS)
-    definition.flag("judge_reference", judge_reference, PAIRS)
+    positive("judge_seed", judge_seed, PAIRS)
+    flag("judge_reference", judge_reference, PAIRS)
     if judge_names is not None and not isinstance(judge_names, (list, tuple)):
         raise UsageError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
     runs = _read_systems(samples, PAIRS, judge_names)
