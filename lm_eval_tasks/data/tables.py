@@ -95,7 +95,7 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
                 yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
             raise CorruptSource(
-                f"{path}, after line {reader.line_num}: {error}; delete it and fetch it again"
+                f"{path}, after line {reader.reader.line_num}: {error}; delete it and fetch it again"
             ) from error
 
 
