@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 _WHO = "lm-eval-grounded export"
 SETTINGS = ("gold", "rag", "rag-gold")
-PROMPTS = {"flan": "", "gpt": "_gpt", "llama": "_llama"}
-"""Name of a prompt to the suffix of its tasks' names."""
+PROMPTS = {"flan": "", "gpt": "_gpt", "llama": "_llama"}  # name of a prompt to the suffix of its tasks' names
 COLUMNS = ("prompt", "completion", "messages")
 
 Document = dict[str, Any]

@@ -51,8 +51,7 @@ OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample
 UNTAGGED = "answers that the detector cannot read"
 """The reason that depends on the scoring: another detector may be able to read these answers."""
 
-COMMAND_LINE = "command_line"
-"""Key of ``configs.<task>.metadata``: the command line that was typed."""
+COMMAND_LINE = "command_line"  # key of ``configs.<task>.metadata``: the command line that was typed
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

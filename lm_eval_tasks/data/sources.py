@@ -37,10 +37,8 @@ from lm_eval_tasks.data.tables import check_end, check_readable
 
 MIRROR_VARIABLE = "LM_EVAL_GROUNDED_MIRROR"
 SAMPLE = "sample"
-LARGEST_MEMBER = 1 << 20
-"""Bytes of a file in a folder of files; the largest has 6 kB. A larger one is not unpacked."""
-LARGEST_ARCHIVE = 1 << 30
-"""Bytes, unpacked; Mu-SHROOM's have 6 to 19 MB. One that goes on beyond it is refused."""
+LARGEST_MEMBER = 1 << 20  # bytes of a file in a folder of files; the largest has 6 kB. A larger one is not unpacked.
+LARGEST_ARCHIVE = 1 << 30  # bytes, unpacked; Mu-SHROOM's have 6 to 19 MB. One that goes on beyond it is refused.
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 

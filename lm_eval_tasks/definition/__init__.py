@@ -22,11 +22,9 @@ from lm_eval_tasks.definition.schema import OF_DETECTION as OF_DETECTION
 if TYPE_CHECKING:
     from datasets import Dataset
 
-Documents = dict[str, "Dataset"]
-"""What ``load`` of a benchmark returns: under ``evaluation`` the documents."""
+Documents = dict[str, "Dataset"]  # what ``load`` of a benchmark returns: under ``evaluation`` the documents
 Options = Mapping[str, Any]
-Places = Iterable[tuple[str, str]]
-"""Public files: repository and path."""
+Places = Iterable[tuple[str, str]]  # public files: repository and path
 
 
 class TaskLoader:

@@ -89,8 +89,7 @@ def _metric_in(metrics: Mapping[str, Metric], name: str) -> Metric | None:
     return Metric(name, unit=unit) if unit else None
 
 
-KINDS = "lm_eval_grounded.kinds"
-"""The group of entry points by which another package names its kinds of figure."""
+KINDS = "lm_eval_grounded.kinds"  # the group of entry points by which another package names its kinds of figure
 
 
 def kind_of(metric: Metric, table: Benchmark | None = None) -> Aggregation | None:

@@ -310,8 +310,7 @@ def _metric(entry: Mapping[str, Any]) -> Metric:
     return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None, balances=balanced)
 
 
-PREFIX = "marked_"
-"""Of the names of metrics by people's marks."""
+PREFIX = "marked_"  # of the names of metrics by people's marks
 WRONG_LABELS = "wrong_label_rate"
 _BY_LABELS = "lm_eval_tasks.detection.marked"  # which has their kinds
 _LABELLED = (

@@ -22,8 +22,7 @@ Parts = Mapping[str, str]
 _SHORT = 7  # characters of a digest
 _DIGEST = re.compile("[0-9a-f]{40,64}")
 _SEPARATES = re.compile(r"[|\s]+")
-_SAID_ELSEWHERE = ("language", "detector", "calibration")
-"""Options that other parts have."""
+_SAID_ELSEWHERE = ("language", "detector", "calibration")  # options that other parts have
 _UNCHANGED = (None, "of its weights")  # of a detector's threshold
 
 

@@ -41,8 +41,7 @@ from lm_eval_tasks.detection.marked import marks_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-NO_CALIBRATION = "none"
-"""The value of `calibration` that leaves the corrected rates out, without a warning."""
+NO_CALIBRATION = "none"  # the value of `calibration` that leaves the corrected rates out, without a warning
 
 # Options that no model of the harness has: among other arguments they were meant for the detector.
 _OPTIONS_OF_DETECTORS = {*"form labels attention threshold held_out batch_tokens base_model".split()}
@@ -312,8 +311,7 @@ def _paired_errors(key: str, task: str, files: tuple[str, ...]) -> Errors | None
     return None
 
 
-FEW = 20
-"""Texts of a calibration below which the log line after a run points out that they are few."""
+FEW = 20  # texts of a calibration below which the log line after a run points out that they are few
 
 KINDS_OF_CALIBRATION = {
     "real": "answers that models wrote on their own and people marked",

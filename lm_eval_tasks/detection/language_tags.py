@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt
 
-SURE = 0.8
-"""A guess below this probability is not used."""
+SURE = 0.8  # a guess below this probability is not used
 
 # Of the distances of CLDR: Wu is at 10 from Chinese, Egyptian Arabic from Arabic; Javanese is at 20 from Indonesian.
 _NEAR = 10

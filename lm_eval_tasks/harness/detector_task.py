@@ -18,8 +18,7 @@ from lm_eval_tasks.harness.task import GroundedTask
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-FILTER = "hallucination_spans"
-"""Name of the filter that runs the detector, in ``filter_list``."""
+FILTER = "hallucination_spans"  # name of the filter that runs the detector, in ``filter_list``
 
 
 class DetectingTask(GroundedTask):

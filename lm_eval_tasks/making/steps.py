@@ -22,8 +22,7 @@ from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 
 LANGUAGES = {"en": "English", **{code: language.name for code, language in MFAVA.items()}}
 """Code to English name of the languages of generated data: mFAVA's, and English, from which the paper translates."""
-PARTS = ("question", "reference", "answer")
-"""The texts of a row, each translated separately; only the answer has tags."""
+PARTS = ("question", "reference", "answer")  # the texts of a row, each translated separately; only the answer has tags
 QUERIES, ANSWERS, SILVER, TRANSLATE = "queries", "answers", "silver", "translate"
 
 EMPTY, REFUSAL = "an empty reply", "a refusal"

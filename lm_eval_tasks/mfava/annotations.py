@@ -176,8 +176,7 @@ def annotate(annotated: str | None, text: str, report: AnnotationReport) -> list
 # several rows of one text that several people marked: ``passages.tsv`` (tests/development/mfava_passages.py makes it)
 # maps the text of a row to its place in the silver files.
 
-SILVER_ROWS = 309
-"""Rows of a public silver file. A file of another length has texts of its own."""
+SILVER_ROWS = 309  # rows of a public silver file. A file of another length has texts of its own.
 
 
 def passages_of(references: Sequence[str], parallel: bool) -> list[str]:

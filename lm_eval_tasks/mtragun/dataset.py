@@ -37,8 +37,7 @@ REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtragun-human/generation_tasks/reference.jsonl"
 KINDS = ("answerable", "unanswerable", "underspecified", "partial")
 ROLES = {"user": "user", "agent": "assistant"}
-MOST_PASSAGES = 10
-"""The paper sends "up to the first 10 relevant passages" (section 3.3); seven turns have more."""
+MOST_PASSAGES = 10  # the paper sends "up to the first 10 relevant passages" (section 3.3); seven turns have more
 
 
 def load(domain: str, mirror: str | None = None, **ignored: Any) -> Documents:

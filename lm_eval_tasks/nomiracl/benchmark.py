@@ -73,8 +73,7 @@ def _group(prompt: str) -> Group:
 
 
 LITE_LANGUAGES = ("ar", "de", "en", "es", "fr", "ja", "sw", "yo", "zh")  # whose released answers it was tried on
-LITE_DOCUMENTS = 50
-"""Questions of each subset in ``nomiracl_lite_<language>``."""
+LITE_DOCUMENTS = 50  # questions of each subset in ``nomiracl_lite_<language>``
 
 _LITE = Group(
     "nomiracl_lite",

@@ -160,8 +160,7 @@ def _calibration_rows(source: Source) -> Iterator[PublishedRow]:
 #
 # Both values, and their difference; or, where they do not measure the same, the reasons why not.
 
-_LONG = 15
-"""Largest number of rows of a source that are all shown."""
+_LONG = 15  # largest number of rows of a source that are all shown
 
 NEWCOMBE = (
     "Newcombe's interval for independent shares (the questions are the same, but the published answers are not paired with "

@@ -33,8 +33,7 @@ __all__ = [
     "top_k",
 ]
 
-Ranking = list[tuple[str, float]]
-"""Ids and scores of passages, best first."""
+Ranking = list[tuple[str, float]]  # ids and scores of passages, best first
 
 
 class Question(NamedTuple):
@@ -59,8 +58,7 @@ class Retriever(Protocol):
         ...
 
 
-RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run")
-"""Our retrievers; each has tasks of its own."""
+RETRIEVERS = ("bm25", "minilm", "bge", "e5", "dense", "run")  # our retrievers; each has tasks of its own
 _THIRD_PARTY = "those of other packages"
 _ENCODERS = ("minilm", "bge", "e5", "dense")
 
