@@ -125,23 +125,20 @@ _OF_A_JUDGE = (
         sentence="The judge rates faithfulness and appropriateness together {value} on a scale from 1 to 4, as their "
         "harmonic mean",
     ),
-    Metric(
-        "faithfulness",
-        "defined_mean",
-        higher_is_better=True,
-        definition="mean rating of how true answers are to the passages, 1 to 4",
-        title="Faithful, as a judge rates it",
-        sentence="The judge rates faithfulness to the passages {value} on a scale from 1 to 4",
-        **_RATING,
-    ),
-    Metric(
-        "appropriateness",
-        "defined_mean",
-        higher_is_better=True,
-        definition="mean rating of how useful and complete answers look, 1 to 4",
-        title="Appropriate, as a judge rates it",
-        sentence="The judge rates how useful and complete answers look {value} on a scale from 1 to 4",
-        **_RATING,
+    *(
+        Metric(
+            name,
+            "defined_mean",
+            higher_is_better=True,
+            definition=f"mean rating of {asked}, 1 to 4",
+            title=f"{adjective}, as a judge rates it",
+            sentence=f"The judge rates {rated} {{value}} on a scale from 1 to 4",
+            **_RATING,
+        )
+        for name, adjective, asked, rated in (
+            ("faithfulness", "Faithful", "how true answers are to the passages", "faithfulness to the passages"),
+            ("appropriateness", "Appropriate", *["how useful and complete answers look"] * 2),
+        )
     ),
     Metric(
         "win_rate_",

@@ -35,23 +35,19 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 
 PACKAGE = "lm-eval-grounded"
 
-LEFT_OUT = "documents_left_out"
-"""Key of a task's metadata in the results: number of documents that were left out, by reason."""
-
-NO_STATEMENT = "answers_without_statement"
-"""Key of a task's metadata in the results: kind of :mod:`custom_metrics.broken_run` to number, of this process."""
-
+# Keys of ``configs.<task>.metadata`` in the results.
+COMMAND_LINE = "command_line"  # that was typed
+LEFT_OUT = "documents_left_out"  # number of documents that were left out, by reason
+NO_STATEMENT = "answers_without_statement"  # kind of custom_metrics.broken_run to number, of this process
 CUT = "prompts_cut"
-"""Key of a task's metadata in the results: how many prompts the model's backend cut (``cut`` of ``of``), the tokens of the
-longest one (``longest``), of the answer that it had to keep free (``max_gen_toks``), and of both together (``window``)."""
+"""How many prompts the model's backend cut (``cut`` of ``of``), the tokens of the longest one (``longest``), of the answer
+that it had to keep free (``max_gen_toks``), and of both together (``window``)."""
 
 OF_SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
 """A reason why figures cannot be compared. No log repeats it, as the user named the excerpt."""
 
 UNTAGGED = "answers that the detector cannot read"
 """The reason that depends on the scoring: another detector may be able to read these answers."""
-
-COMMAND_LINE = "command_line"  # key of ``configs.<task>.metadata``: the command line that was typed
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -50,6 +50,7 @@ RHO = Metric(
     headline=True,
 )
 """Metrics over characters that several tables have (:mod:`custom_metrics.scores.character_labels`)."""
+UNREAD = Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no rating")
 _COUNTED_IN_WORDS = {
     "precision": "share of the flagged words that are hallucinated",
     "recall": "share of the hallucinated words that are flagged",

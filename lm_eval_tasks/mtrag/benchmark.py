@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Metric, Task
-from lm_eval_tasks.detection import detection_base
+from lm_eval_tasks.definition.schema import Base, Benchmark, Metric, Task
+from lm_eval_tasks.detection import UNREAD, detection_base
 from lm_eval_tasks.mtrag import QUALITIES
 
 _DATA, _KINDS, _TASK = "IBM/mt-rag-benchmark", "custom_metrics.scores.ratings", "lm_eval_tasks.mtrag.task"
@@ -55,7 +55,6 @@ _DETECTION = detection_base(
     task=f"{_TASK}.RatingsTask",
     of_words=False,
 )
-_UNREAD = Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no rating")
 _JUDGE = Base(
     "_mtrag_ratings_judge_base",
     "The prompts of clapnq_judge, of the answers that people rated.",
@@ -64,7 +63,7 @@ _JUDGE = Base(
     dataset_path=_DATA,
     filters={"rating": ("judge_rating", "take_first")},
     process_results=f"{_TASK}.process_rating",
-    metrics=(*_METRICS, _UNREAD),
+    metrics=(*_METRICS, UNREAD),
     include=("../clapnq/judge/_prompt_judge",),
 )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lm_eval_tasks.definition.schema import DEFINED_SHARE, Base, Benchmark, Group, Metric, Task
-from lm_eval_tasks.detection import IOU, RHO, detection_base
+from lm_eval_tasks.definition.schema import Base, Benchmark, Group, Metric, Task
+from lm_eval_tasks.detection import IOU, RHO, UNREAD, detection_base
 from lm_eval_tasks.ragtruth import PARTS
 
 _COUNTED, _ANSWERS = "custom_metrics.scores.detection", "all answers"
@@ -65,7 +65,6 @@ tags around what people marked as unsupported.""",
         *_OF_ANSWERS[2:],
     ),
 )
-_UNREAD = Metric("unread_rate", DEFINED_SHARE, False, "all replies of the judge", "share of replies that say no rating")
 _JUDGE = Base(
     "_ragtruth_judge_base",
     "A judge of whole answers: clapnq_judge's prompt of faithfulness. Any rating but 4 flags an answer.",
@@ -74,7 +73,7 @@ _JUDGE = Base(
     dataset_path="ParticleMedia/RAGTruth",
     filters={"rating": ("judge_rating", "take_first")},
     process_results="lm_eval_tasks.ragtruth.dataset.process_rating",
-    metrics=(*_OF_ANSWERS, _UNREAD),
+    metrics=(*_OF_ANSWERS, UNREAD),
     include=("../clapnq/judge/_prompt_judge",),
 )
 _TASKS = tuple(Task(f"ragtruth_{part}", _BASE, {"part": part}) for part in PARTS)
