@@ -47,14 +47,10 @@ class GroundedTask(HostTask):
       distributed run has no question, every rank ends with an error: the harness raises it on that rank alone, and the
       others wait for it. The key of cached requests (``--cache_requests``) covers documents and prompts.
     - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are counted and left out of all
-      figures. Lone surrogates in answers are replaced: UTF-8 cannot encode them, and the harness would lose every sample
-      after one.
-    - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), one line each. Every
-      rank checks its own answers; none waits for another.
-    - The results have, in ``configs.<task>.metadata``: ``provenance`` (:mod:`lm_eval_tasks.data.provenance`), ``figures``
-      (:meth:`figures`), how many prompts were cut (``prompts_cut``, where that was allowed), and for a benchmark outside of
-      this package its table (``benchmark``), for reports and comparisons.
-    """
+      figures. Lone surrogates in answers are replaced: with one, the harness would lose every sample after it.
+    - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), on every rank of its own.
+    - The results have, in ``configs.<task>.metadata``: ``provenance``, ``figures`` (:meth:`figures`), how many prompts were
+      cut (``prompts_cut``), and for a benchmark outside of this package its table (``benchmark``)."""
 
     is_generated = False
     """Whether the answers are free text, not a label or a copy of a given text with tags."""

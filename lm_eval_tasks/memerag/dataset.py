@@ -41,11 +41,7 @@ class JudgedAnswer(NamedTuple):
 
 
 def load(language: str, annotators: str = "one", mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the answers of a language, for a detector.
-
-    Args:
-        language: a key of :data:`LANGUAGES`.
-        annotators: a key of :data:`FOLDERS`.
+    """Load the answers of a language (:data:`LANGUAGES`), for a detector; `annotators` is a key of :data:`FOLDERS`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id`` (of the question), ``language``, ``annotators``, ``passage`` (the

@@ -33,11 +33,7 @@ ANNOTATIONS = ("gold", "silver")
 
 
 def load(language: str, annotations: str = "gold", mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the annotated answers of a language.
-
-    Args:
-        language: ISO 639 code, a key of :data:`LANGUAGES`.
-        annotations: ``"gold"`` or ``"silver"``.
+    """Load the answers of a language, a key of :data:`LANGUAGES`, with annotations of a kind of :data:`ANNOTATIONS`.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``annotations``, ``passage`` (the same for rows of one

@@ -42,10 +42,7 @@ class RatedAnswer(NamedTuple):
 
 
 def load(answers: str = "models", mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the rated answers, for a detector.
-
-    Args:
-        answers: ``"models"``, those of two models, or ``"all"``, with the reference responses.
+    """Load the rated answers, for a detector: of two models (``"models"``), or with the reference responses (``"all"``).
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id`` (task/model), ``model`` (that answered), ``language`` (``en``),

@@ -41,10 +41,7 @@ MOST_PASSAGES = 10  # the paper sends "up to the first 10 relevant passages" (se
 
 
 def load(domain: str, mirror: str | None = None, **ignored: Any) -> Documents:
-    """Load the conversations of a domain.
-
-    Args:
-        domain: a key of :data:`DOMAINS`.
+    """Load the conversations of a domain, a key of :data:`DOMAINS`.
 
     Returns:
         ``{"evaluation": documents}``; the kinds of turns alternate, so that ``--limit`` sees all. Columns: ``id``,

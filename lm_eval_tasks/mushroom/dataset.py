@@ -69,9 +69,8 @@ LANGUAGES = {
 def load(language: str, split: str = BOTH, mirror: str | None = None, **ignored: Any) -> Documents:
     """Load the annotated answers of a language that have their context.
 
-    Args:
-        language: ISO 639 code, a key of :data:`LANGUAGES`.
-        split: ``"test"``, ``"validation"`` or ``"both"``; of both the answers take turns, so that ``--limit`` sees both.
+    `language` is a key of :data:`LANGUAGES`, `split` ``"test"``, ``"validation"`` or ``"both"``; of both the answers take
+    turns, so that ``--limit`` sees both.
 
     Returns:
         ``{"evaluation": documents}``. Columns: ``id``, ``language``, ``split``, ``model`` (id of the one that answered),
