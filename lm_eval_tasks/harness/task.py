@@ -48,7 +48,7 @@ class GroundedTask(HostTask):
       others wait for it. The key of cached requests (``--cache_requests``) covers documents and prompts.
     - Documents that a model left unanswered (:class:`lm_eval_tasks.harness.Unanswered`) are counted and left out of all
       figures. Lone surrogates in answers are replaced: with one, the harness would lose every sample after it.
-    - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), on every rank of its own.
+    - The log warns of unusable answers and of too few questions (:mod:`custom_metrics.broken_run`), each rank of its own.
     - The results have, in ``configs.<task>.metadata``: ``provenance``, ``figures`` (:meth:`figures`), how many prompts were
       cut (``prompts_cut``), and for a benchmark outside of this package its table (``benchmark``)."""
 
