@@ -195,7 +195,7 @@ def export_clapnq(
     """
     from lm_eval_tasks import definition
     from lm_eval_tasks.clapnq import dataset, retrieval
-    from lm_eval_tasks.data import provenance, sources
+    from lm_eval_tasks.data import provenance
     from lm_eval_tasks.harness import TaskManager, autoload
 
     definition.choice("split", split, dataset.FILE_SPLIT, _WHO)
@@ -224,8 +224,7 @@ def export_clapnq(
             if row["answerable"]:  # an unanswerable question has no gold passage
                 places[f"{'' if row['gold_ranks'] else 'not '}among the {top_k} retrieved"] += 1
         if setting == "rag-gold":
-            folder = sources.mirror_folder(mirror)
-            corpus = dataset.open_corpus(str(folder) if folder else None)
+            corpus = dataset.open_corpus(mirror)
             rows = [_insert_gold(row, gold[row["id"]], corpus, top_k, seed, places) for row in rows]
     record = provenance.of_dataset(documents)
     record.pop("not_comparable", None)  # concerns figures only

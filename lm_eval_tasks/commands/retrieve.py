@@ -66,18 +66,16 @@ def retrieve(
     from lm_eval_tasks.clapnq.corpus import gold_ids
     from lm_eval_tasks.clapnq.dataset import FILE_SPLIT, open_corpus, questions_by_kind
     from lm_eval_tasks.clapnq.retrieval.run import write_run
-    from lm_eval_tasks.data import sources
     from lm_eval_tasks.definition import in_turn
 
     definition.choice("split", split, FILE_SPLIT, _WHO)
     definition.positive("k", k, _WHO)
     retrieval.refuse_unfitting(name, options, _WHO)
-    folder = sources.mirror_folder(mirror)
-    rows = in_turn(questions_by_kind(split, folder))
-    corpus = open_corpus(folder)
+    rows = in_turn(questions_by_kind(split, mirror))
+    corpus = open_corpus(mirror)
     if k > len(corpus):
         raise ValueError(f"{_WHO}: k={k} is larger than the corpus ({len(corpus)} passages)")
-    gold = gold_ids(rows, FILE_SPLIT[split], corpus, folder, _WHO)
+    gold = gold_ids(rows, FILE_SPLIT[split], corpus, mirror, _WHO)
     retriever = retrieval.open_retriever(name, corpus, options)
     depth = min(max(k, *CUTOFFS), len(corpus))
     rankings = retriever.search([retrieval.Question(row["id"], row["question"]) for row in rows], depth)
