@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -128,7 +129,8 @@ def given_fields(option: str | None) -> dict[str, tuple[Expression, ...]]:
     return paths
 
 
-class Fields(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Fields:
     """The expressions of a log, and the tool that they are of."""
 
     tool: str
@@ -137,11 +139,9 @@ class Fields(NamedTuple):
     def read(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What a record has by role: the texts of answer and question, passages with title and text, labels by name, of the
         rest the value. What it lacks is absent; under ``left_out`` stands why it cannot be used."""
-        values, names = dict[str, Any](), {*record, ""}
+        values: dict[str, Any] = {}
         try:
-            for role, every in self.paths.items():
-                # of most expressions, which are those of other tools, a record has no field
-                paths = [path for path in every if not path.heads.isdisjoint(names)]
+            for role, paths in _leading(self, frozenset((*record, ""))):
                 found = (each for path in paths if (each := path.read(role, record)) is not None)
                 value = dict(label for labels in found for label in labels) if role == "label" else next(found, None)
                 if value is not None and value != {}:
@@ -159,6 +159,13 @@ class Fields(NamedTuple):
             of: path.text for of, path in paths if any(of in Fields("", {of: (path,)}).read(each) for each in records)
         }
         return ",".join(f"{role}={text}" for role, text in giving.items())
+
+
+@lru_cache(maxsize=1024)
+def _leading(fields: Fields, names: frozenset[str]) -> list[tuple[str, list[Expression]]]:
+    """The expressions that can give values of a record with these fields: most are those of other tools."""
+    found = ((role, [path for path in every if path.heads & names]) for role, every in fields.paths.items())
+    return [(role, paths) for role, paths in found if paths]
 
 
 def _answer(value: Any, _: str) -> str:
