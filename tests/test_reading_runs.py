@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import tracemalloc
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -25,11 +24,8 @@ from tests.logged_runs import copied
 
 DATE = "2026-01-01T00-00-00.5"
 PROVENANCE = {
-    "prompt": {"template_sha256": "ab"},
-    "run": {"limit": 3.0},
-    "options": {"language": "de"},
-    "detector": {"name": "lexical"},
-    "not_comparable": ["too few", 7],
+    **{"prompt": {"template_sha256": "ab"}, "run": {"limit": 3.0}, "options": {"language": "de"}},
+    **{"detector": {"name": "lexical"}, "not_comparable": ["too few", 7]},
 }
 CONFIG = {
     "metric_list": [
@@ -165,21 +161,6 @@ def test_an_answer_has_the_reading_of_every_filter(tmp_path: Path) -> None:
     assert first.readings == {"strict": (None, {}), "none": (None, {})}
 
 
-def test_a_document_takes_a_few_hundred_bytes_whatever_the_length_of_its_texts(tmp_path: Path) -> None:
-    long = {"arguments": {"gen_args_0": {"arg_0": "why? " * 2000}}, "resps": [["because " * 500]]}
-    rows = [row(n, **long, filter=name, metrics=["m"], m=n / 2) for name in ("a", "b") for n in range(600)]
-    path = samples_of(tmp_path, *rows)
-    read_answers(path)  # what is imported and cached
-    tracemalloc.start()
-    answers = read_answers(path)
-    kept, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert kept / 600 < 200
-    assert most / 600 < 800
-    assert [answers.readings[name].columns["m"].numbers[599] for name in ("a", "b")] == [299.5, 299.5]
-    assert (answers[599].response, answers[599].prompt) == ("because " * 500, "why? " * 2000)
-
-
 def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
     path = samples_of(tmp_path, row(0), row(1))
     answers = read_answers(path)
@@ -249,14 +230,6 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
         documents_of_samples(tmp_path, "mine", ())
     with pytest.raises(MissingSource, match="no samples file"):
         samples_files(written(tmp_path / "m"))
-
-
-def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
-    path = samples_of(tmp_path / "m", row(0))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
-        (file,) = documents_of_samples(place, "mine", ())[1].local_files
-        assert file == {"option": "samples", "name": name, "sha256": sha256}
 
 
 # ------------------------------------------------------------------------------------------------------- runs of two models
