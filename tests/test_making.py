@@ -217,12 +217,9 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver: unknown categories 'lie'"),
         (
             {"articles": ARTICLES, "min_characters": 5000},
-            r"holds nothing to work on \(rows left out, of a text that is too short: 2; rows left out, of another",
+            r"nothing to .*of a text that is too short: 2",
         ),
-        (
-            {"articles": ARTICLES, "step": "translate", "source_language": "fi"},
-            r"holds nothing to work on \(rows left out, .*of another language: \d",
-        ),
+        ({"articles": ARTICLES, "step": "translate", "source_language": "fi"}, r"nothing to .*of another language: \d"),
         ({"articles": ARTICLES, "article": "x"}, "'article' is not known; did you mean 'articles'"),
         ({"articles": ARTICLES, "step": "translate", "parts": ["title"]}, "unknown parts 'title'"),
         ({"articles": ARTICLES, "step": "translate", "translation_prompt": "plain"}, "unknown translation_prompt"),
@@ -358,10 +355,8 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     spans = [*({"answer": "ab", "spans": spans} for spans in wrong), {"spans": [[0, 1, "entity"]]}]
     found, seen = rows_of(tmp_path, *fields, {"text": "kept"}, *spans)
     assert [row["id"] for row in found] == ["5"]
-    assert seen == {
-        "rows left out, with a field that is no text": 4,
-        "rows left out, with spans that do not fit their answer": 6,
-    }
+    reasons = {"a field that is no text": 4, "spans that do not fit their answer": 6}
+    assert seen == {f"rows left out, with {reason}": number for reason, number in reasons.items()}
 
 
 def test_an_id_names_one_row(tmp_path: Path) -> None:

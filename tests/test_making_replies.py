@@ -47,9 +47,7 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
         ("Wo?", [], {"too short": 1}),
         ("Elbe " * 200 + "?", [], {"too long": 1}),
         ("Ich kann diese Frage nicht beantworten.", [], {"a refusal": 1}),
-        ("I'm sorry, but I cannot answer that.", [], {"a refusal": 1}),
         ("die Elbe die Elbe die Elbe die Elbe die Elbe die Elbe", [], {"no text (a loop, markup, code, noise)": 1}),
-        ("", [], {"an empty reply": 1}),
         (" \n--\n", [], {"an empty reply": 1}),
     ],
 )
@@ -81,7 +79,6 @@ def test_a_question_is_about_a_text_that_holds_a_quarter_of_its_words(
     [
         (LENGTH, "de", ELBE, None),
         (LENGTH, "fr", "", "de"),
-        ("Elbe", "de", ELBE, None),  # a name is no language
         ("Koja rijeka je duža od Labe i ima više vode?", "sr", "", None),  # Croatian is near
         (
             "دریائے سندھ کی لمبائی کتنی ہے؟",
@@ -108,10 +105,8 @@ def test_only_what_is_surely_in_another_language_is_refused(
         ("Das ist die Moldau bei Mělník.", "Das ist die Moldau bei Mělník.", None),
         ("**Answer:** Das ist die Moldau bei Mělník.\n", "Das ist die Moldau bei Mělník.", None),
         ("", None, "an empty reply"),
-        ("Answer: \n", None, "an empty reply"),
         (LENGTH, None, "no text (a loop, markup, code, noise)"),  # the question once more
         ("Der Text beantwortet die Frage nicht.", None, "the reference does not answer the question"),
-        ("The passage does not answer the question.", None, "the reference does not answer the question"),
         ("It is the Vltava, which joins the river near Mělník.", None, "another language"),
         ("der der der der der der der der", None, "no text (a loop, markup, code, noise)"),
         ("Le texte ne répond pas à la question.", None, "another language"),  # before it is read as a refusal
@@ -148,7 +143,6 @@ def document(answer: str = TEXT, spans: Any = (), categories: Any = CATEGORIES) 
         ("Edited: die Elbe entspringt in <Entity>Polen</Entity>. Sie mündet bei Cuxhaven in die Nordsee", ["Polen"]),
         (f"{TEXT} <subjective>Sie ist schön.</subjective>", ["Sie ist schön."]),
         (f"{TEXT[:22]} <relation>aus</relation><entity> Polen</entity>. {SECOND}", ["aus", " Polen"]),
-        (f"<invented>Es gibt ein Buch.</invented> {TEXT}", ["Es gibt ein Buch."]),
         (
             "Die Elbe <relation>endet</relation> in <entity><delete>Tschechien</delete><mark>Polen</mark></entity>. Sie "
             "mündet bei <entity>Kiel</entity> in die <entity>Ostsee</entity>.",
@@ -173,16 +167,12 @@ CHANGED = "changed outside of the tags"
     [
         ("", "an empty reply"),
         (TEXT, "no error inserted"),
-        ("Ich kann dabei nicht helfen.", "no error inserted"),
         (f"Die Elbe entspringt in <entity>Polen. {SECOND}", "tags that cannot be read"),
-        (f"Die Elbe entspringt in Polen</entity>. {SECOND}", "tags that cannot be read"),
         (f"Die Elbe entspringt in <entity>Polen</relation>. {SECOND}", "tags that cannot be read"),
         (f"{TEXT} <entity></entity>", "tags that cannot be read"),
         (f"Die Oder entspringt in <entity>Polen</entity>. {SECOND}", CHANGED),
         ("Die Elbe entspringt in <entity>Polen</entity>. Sie mündet in die Nordsee.", CHANGED),
-        (f"Die Elbe entspringt in <entity>Polen</entity>. {SECOND} Toll!", CHANGED),
         (f"Here is the text: {TEXT} <subjective>Toll.</subjective>", CHANGED),
-        ("The Elbe rises in <entity>Poland</entity>. It ends in the North Sea.", CHANGED),
         (f"Die Elbe entspringt in <entity>Tschechien</entity>. {SECOND}", "a tag around words that were not changed"),
         (f"{TEXT} <hallucination>Sie ist lang.</hallucination>", "a kind of error that was not asked for"),
     ],
@@ -276,7 +266,6 @@ DO_NOT_KNOW = "Das weiß ich nicht."
         ("question", "Where is it?", "en", "Wo <b>entspringt</b> die Elbe?", None),  # its tags are its text
         ("question", "Where is it?", "en", "Das kann ich leider nicht beantworten.", "a refusal"),
         ("answer", "I do not know.", "en", DO_NOT_KNOW, None),  # the source says so, too
-        ("answer", "En tiedä sitä.", "fi", DO_NOT_KNOW, None),
         ("answer", "Je ne sais pas.", "en", DO_NOT_KNOW, "a refusal"),  # not so in the source's language
         ("answer", "Where does it rise?", "en", "Le texte ne répond pas à la question.", "another language"),
     ],

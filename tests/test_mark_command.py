@@ -74,8 +74,6 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
         (["--serve"], "`mark --serve` is gone: the page is a file; send it to the person who marks"),
         (["--tasks", "clapnq_gold", "--suggest", *PAGE], "clapnq_gold: no detector has read all answers"),
         (["--tasks", "mfava_de", "--instructions", "latin.md"], "latin.md: no UTF-8 text"),
-        (["--tasks", "mfava_de", "--instructions", "nowhere.md"], "nowhere.md"),
-        (["--tasks", ","], "name a task"),
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, options: list[str], message: str) -> None:

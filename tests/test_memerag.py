@@ -1,4 +1,4 @@
-"""MEMERAG: documents of answers whose sentences people judged, scores of detectors and of judges, and no training on it."""
+"""MEMERAG: documents of answers whose sentences people judged, scores of detectors and of judges."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import process_sentence_results, process_verdict
 from custom_metrics.scores.ratings import auc
-from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.detection.calibrated import CalibrationKey, in_force
 from lm_eval_tasks.memerag import dataset
@@ -99,16 +97,13 @@ GOOD = line(("Warsaw is in Poland.", SUPPORTED))
         (line(("Who knows?", HARD_TO_TELL)), "answers left out, without a sentence that was judged", 1),
         (line(("Fine.", SUPPORTED), context=(" ",)), "answers left out, without passages", 1),
         (line(("x" * 10_000_000, SUPPORTED)), "answers left out, of more than a million characters", 1),
-        (
-            line(("A.", SUPPORTED), context=("x" * (LONGEST + 1),)),
-            "answers left out, of more than a million characters",
-            1,
-        ),
+        (line(("A.", SUPPORTED), context=("x" * (LONGEST + 1),)), "answers left out, of more than a million", 1),
     ],
 )
 def test_what_is_left_out_is_counted(tmp_path: Path, row: Any, reason: str, number: int) -> None:
     answers, counts = read_second(tmp_path, row)
-    assert (answers, counts[reason]) == (1 if reason.startswith("answers") else 2, number)
+    counted = sum(count for what, count in counts.items() if what.startswith(reason))
+    assert (answers, counted) == (1 if reason.startswith("answers") else 2, number)
 
 
 @pytest.mark.parametrize(
@@ -230,11 +225,8 @@ def test_one_class_alone_has_no_score(values: Any) -> None:
         ("<think>Verdict: Supported</think>\nVerdict: Unsupported", NOT_SUPPORTED),
         ("Verdict: Supported. All of it is supported by passage 1.", SUPPORTED),
         ("Verdict: Supported or Not Supported", "unread"),
-        ("Supported / Not Supported", "unread"),
         ("Verdict: partly supported", "unread"),
-        ("Verdict: Not fully supported", "unread"),
         ("> Verdict: Supported", "unread"),
-        ("Supported\nNot Supported", "unread"),
         (None, "unread"),
     ],
 )
@@ -293,7 +285,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
     assert by_metric.keys() == {"balanced_accuracy", "sentence_f1"}
 
 
-# --------------------------------------------------------------------------------------------- calibration and training
+# ----------------------------------------------------------------------------------------------------------- calibration
 
 
 def test_runs_make_a_calibration_of_rag_answers(
@@ -319,49 +311,3 @@ def test_runs_make_a_calibration_of_rag_answers(
     assert in_force(CalibrationKey.from_document(doc, load_calibration(file).detector), "mfava_de") is None
     with pytest.raises(ValueError, match="unknown calibration_annotations 'rag'; known are gold, pooled, real, silver"):
         mfava.load("de", calibration=file, calibration_annotations="rag", mirror=MINIATURE)
-
-
-def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
-    taken = {name: row[name] for name in ("reference", "answer", "language")}
-    spans = [[span["start"], span["end"]] for span in row["spans"]]
-    return {**taken, "question": row["query"], "spans": spans, "annotations": "rag", **other}
-
-
-OWN = labelled({**GOOD, "reference": "Warsaw.", "answer": "Warsaw is in Poland.", "language": "en", "spans": []})
-
-
-@pytest.mark.parametrize("name", ["memerag", "memerag_de", "a/MEMERAG.jsonl", "amazon-science/MEMERAG/data/de.jsonl"])
-def test_training_refuses_memerag_by_name(name: str) -> None:
-    with pytest.raises(UsageError, match=f"--data {name}: MEMERAG asks not to be trained on.*CC BY-NC 4.0"):
-        read_data([name], MINIATURE, Counter())
-
-
-@pytest.mark.parametrize(
-    ("language", "mirror", "changed"),
-    [
-        ("de", "hub", {}),  # by digests that ship: the sample's files hold other answers
-        ("es", "hub", {"question": "", "reference": "another"}),
-        ("de", "hub", {"answer": "Eine ganz andere Antwort, die jemand selbst geschrieben hat.", "spans": []}),
-        ("fr", MINIATURE, {}),  # by the files of the mirror
-        ("hi", MINIATURE, {"question": "", "reference": ""}),
-    ],
-)
-def test_training_refuses_memerag_by_content(
-    request: pytest.FixtureRequest, tmp_path: Path, language: str, mirror: str, changed: dict[str, Any]
-) -> None:
-    source = request.getfixturevalue("hub") if mirror == "hub" else mirror
-    rows = [labelled(row, **changed) for row in documents(language, mirror=source)[:3]]
-    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, [OWN, *rows])), "utf-8")
-    with pytest.raises(UsageError, match=r"mine\.jsonl: \d of its 4 answers are MEMERAG's") as refused:
-        read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
-    assert "\n" not in str(refused.value)
-    (tmp_path / "mine.jsonl").write_text(json.dumps(OWN), "utf-8")
-    (own,), _ = read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())  # answers of one's own are taken
-    assert own.annotations == "rag"
-
-
-@pytest.mark.one_python("what the public data hold")
-def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
-    """`python -m tests.development.test_set_digests memerag` would change nothing."""
-    table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert table == ["digests", *sorted(dataset.TEST_SET.digests_of_files(hub))]

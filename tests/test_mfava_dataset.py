@@ -46,7 +46,6 @@ FORMS = [
     (FIVE, "K,T,http://a,R1,,,,,1) Wer?,2) Was?", ["Wer?", "Was?"], "R1", {}),
     (FIVE, "K,T,http://a,R1,,,,,١. من؟,٢. ما؟", ["من؟", "ما؟"], "R1", {}),
     (FIVE, "K,T,http://a,R1,,,,,1. Wer?,2.", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
-    (FIVE, "K,T,http://a,R1,,,,,1. Wer?,", ["Wer?"], "R1", {"questions that are empty in the file": 1}),
     # an ordinal is no numbering
     (FIVE, "K,T,http://a,R1,,,,,1. FC Köln wurde wann Meister?,Wer traf?",
      ["1. FC Köln wurde wann Meister?", "Wer traf?"], "R1", {}),
@@ -101,7 +100,6 @@ def test_the_subsets_are_numpys_array_split_of_the_articles(tmp_path: Path, arti
     ("header", "rows", "message"),
     [
         ("Category,Article Title", ["K,T"], "no columns of references and queries"),
-        ("references,Title", ["R,T"], "no columns of references and queries"),
         ("references,query_1", ['R,"Wer?'], "unexpected end of data; delete it and fetch it again"),
         ("references,query_1", [], "no article with a reference and a question"),
         ("references,query_1", [",Wer?"], "no article with a reference and a question"),
@@ -132,7 +130,6 @@ def test_unknown_names_are_said(tmp_path: Path) -> None:
         ({"threshold": 0.4}, {"threshold": 0.4}),
         ('{"threshold": 0.4, "form": "pair"}', {"threshold": 0.4, "form": "pair"}),
         ("threshold=0.4;form=pair", {"threshold": 0.4, "form": "pair"}),
-        ("threshold=0.4,form=pair", {"threshold": 0.4, "form": "pair"}),
     ],
 )
 def test_detector_args(given: object, options: dict[str, object]) -> None:

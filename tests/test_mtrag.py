@@ -1,10 +1,9 @@
-"""MTRAG's ratings: documents of rated answers, scores against people's medians and one rater, nothing learned from them."""
+"""MTRAG's ratings: documents of rated answers, scores against people's medians and one rater."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,9 +18,6 @@ from sklearn.metrics import roc_auc_score
 from custom_metrics.abstention import is_abstention
 from custom_metrics.scores.ratings import OTHERS, RATER, RankCorrelation, auc_below_3, auc_below_4, rank_correlation
 from custom_metrics.statistics.figures import CountsOfCluster
-from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.mtrag import METRICS, QUALITIES, dataset
 from lm_eval_tasks.mtrag.dataset import FILE, REFERENCE, REPOSITORY, rated_answers
@@ -246,41 +242,3 @@ def test_lexical_orders_answers_no_worse_than_ragas(hub: str, tmp_path: Path) ->
     beside = [row for each in compare_with_published([run]) for row in each.rows]
     assert {row.model for row, _ in beside} == {*PUBLISHED}
     assert all("as uncertain as this run's" in of.why_none[0] for _, differences in beside for of in differences)
-
-
-# ------------------------------------------------------------------------------------------------- nothing learns from it
-
-
-@pytest.mark.parametrize(
-    ("changed", "refused"),
-    [
-        ({}, True),
-        ({"answer": "An answer that somebody wrote.", "spans": []}, True),  # to its turn, from its passages
-        ({"reference": "Another passage.", "answer": "An answer that somebody wrote."}, False),
-        ({"reference": "Another passage.", "answer": "I do not have specific information about that."}, False),
-    ],
-)
-@pytest.mark.parametrize("command", ["train", "calibrate"])
-def test_train_and_calibrate_refuse_it_by_content(
-    hub: str, tmp_path: Path, changed: dict[str, Any], refused: bool, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = documents(mirror=hub)[0]
-    taken = {"question": row["query"], "reference": row["reference"], "answer": row["answer"], "language": "en"}
-    row = {**taken, "spans": [[0, 2]], "annotations": "rag", **changed}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row), "utf-8")
-    message = "1 of its 1 answers are of MTRAG's rated answers, or to its turns from their passages, such as"
-    if command == "calibrate":
-        main(["calibrate", str(tmp_path / "mine.jsonl"), "--detector", "flag-all", "-o", str(tmp_path / "c.json")])
-        assert (message in capsys.readouterr().err) == refused
-    elif refused:
-        with pytest.raises(UsageError, match=message):
-            read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
-    else:
-        assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 1
-
-
-@pytest.mark.one_python("what the public data hold")
-def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
-    """`python -m tests.development.test_set_digests mtrag` would change nothing."""
-    table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert {*table} - {"digests"} == dataset.TEST_SET.digests_of_files(hub)

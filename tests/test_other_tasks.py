@@ -206,15 +206,6 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
     assert not any(re.search(r"\b\d{20,}\.", each) for each in pages)  # of 1e200 no 200 digits
 
 
-def test_values_without_a_results_file_are_not_compared_on_what_is_left(half: Path) -> None:
-    change(half, "arc_easy", lambda rows: [{**rows[0], "acc": math.inf}, *rows[1:]])
-    for path in half.parent.glob("*/results_*.json"):
-        path.unlink()
-    comparison = compared(half, "arc_easy", every_metric=True)
-    assert [row.metric.name for row in comparison.differences] == ["acc_norm"]
-    assert f"arc_easy: acc is not compared: {TOO_LARGE.format('inf')}" in comparison.notes
-
-
 def test_a_document_without_a_number_is_in_no_mean(half: Path) -> None:
     """As of upstream's ``nanmean``."""
     mean = sum(row["acc"] for row in rows_of(half, "arc_easy")[1:]) / 23

@@ -172,17 +172,6 @@ def test_all_and_nothing_flagged_by_a_perfect_detector_are_known() -> None:
     assert compare_rates(strata, ESTIMATED).n == 64
 
 
-def test_three_articles_leave_no_bounds_and_no_warning() -> None:
-    """A resample in nine holds one of them thrice, which has no error: its draw is stretched beyond all numbers."""
-    first = np.array([[30.0, 64.0], [20.0, 64.0], [45.0, 64.0]])
-    second = np.array([[10.0, 64.0], [16.0, 64.0], [12.0, 64.0]])
-    found = compare_rates([RateStratum(first, second, errors_of((1999, 0.9, 0.1, 1.0)))], ESTIMATED)
-    assert found.difference == pytest.approx(57 / 192)
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
-    assert math.isnan(found.p)
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_two_models_without_a_flagged_word_may_differ_in_what_was_not_seen(order: int) -> None:
     none, fewer = flagged(0.0, spread=0), flagged(0.0, number=20, spread=0)

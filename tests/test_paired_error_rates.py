@@ -19,8 +19,6 @@ from custom_metrics.relevance import ANSWER, INVALID
 from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     bounds_and_p,
-    difference_of_shares,
-    exact_mcnemar,
     pivots_of,
     share_differences,
 )
@@ -101,25 +99,6 @@ def test_small_p_of_means_are_as_rare_as_they_say() -> None:
     assert np.mean(p < 0.001) == pytest.approx(0.001, abs=0.0008)  # of 20,000: 20, +- 4 by chance
 
 
-def discordant(rng: Random, documents: int, differ: float) -> tuple[Values, Values]:
-    """Numbers of discordant documents of two models that answer a part of the questions anew, and others as the other."""
-    shape = (documents, COMPARISONS)
-    common = rng.random(shape) < 0.4
-    first, second = (np.where(rng.random(shape) < differ, rng.random(shape) < 0.4, common) for _ in range(2))
-    return (first & ~second).sum(axis=0), (second & ~first).sum(axis=0)
-
-
-@SIZES
-@pytest.mark.parametrize("differ", [0.25, 0.5])
-def test_shares(differ: float, documents: int) -> None:
-    """Those of strata, and rare ones, are among the cases of ``make check-statistics``, below."""
-    b, c = discordant(np.random.default_rng(1), documents, differ)
-    n = np.full((1, COMPARISONS), documents)
-    p = difference_of_shares(b[None], c[None], n, np.ones_like(n))[3]
-    assert errs_as_said(p < 0.05)
-    assert np.mean(exact_mcnemar(b, c) < 0.05) < np.mean(p < 0.05)
-
-
 # The answers that NoMIRACL's authors released ------------------------------------------------------------------------
 
 
@@ -167,14 +146,6 @@ def test_p_and_bounds_of_all_comparisons_of_released_models_say_the_same(shared:
     assert 1200 < significant < seen  # so that both happen often
 
 
-@pytest.mark.one_python("how often a comparison errs")
-@SIZES
-def test_groups_of_means(documents: int) -> None:
-    rng = np.random.default_rng(1)
-    strata = [like_rouge(rng, documents), rare_and_good(rng, documents // 2), like_rouge(rng, documents // 4)]
-    assert errs_as_said(bounds_and_p(pivots_of(strata))[2] < 0.05)
-
-
 # mFAVA: words of articles, corrected by a calibration that is common to both models ----------------------------------
 
 
@@ -202,22 +173,6 @@ def test_corrected_rates(documents: int) -> None:
             assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
         significant.append([estimated.p < 0.05, rogan_gladen.p < 0.05])
     assert all(map(errs_as_said, np.transpose(significant)))
-
-
-@pytest.mark.slow("2,000 bootstraps of two languages")
-@SIZES
-def test_groups_of_corrected_rates(documents: int) -> None:
-    rng = np.random.default_rng(1)
-    languages = [articles(rng, documents // part, COMPARISONS) for part in (1, 2)]
-    errors = [[measured_errors(calibration(rng), ITERATIONS, place) for place in (1, 2)] for _ in range(25)]
-    significant = []
-    for place in range(COMPARISONS):
-        strata = [
-            RateStratum(first[:, place], second[:, place], of_language)
-            for (first, second), of_language in zip(languages, errors[place % 25], strict=True)
-        ]
-        significant.append(compare_rates(strata, "rogan_gladen_rate").p < 0.05)
-    assert errs_as_said(np.array(significant))
 
 
 @pytest.mark.one_python("how often a comparison errs")

@@ -75,12 +75,9 @@ def test_what_a_command_says_is_printable(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("", ""),
-        ("Berlin", "Berlin"),
         ("Bär 猫 \U0001f600", "Bär 猫 \U0001f600"),
         ("\ud83d\ude00", "\U0001f600"),
         ("ä\ud83d", "ä\ufffd"),
-        ("\ude00猫", "\ufffd猫"),
         ("a\ud800b\udfffc", "a\ufffdb\ufffdc"),
         ("\ude00\ud83d", "\ufffd\ufffd"),
     ],

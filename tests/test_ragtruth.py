@@ -1,4 +1,4 @@
-"""RAGTruth: documents of all forms of the public files, the field's scores, no training on the test set."""
+"""RAGTruth: documents of all forms of the public files, the field's scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from custom_metrics.scores.detection import process_character_results as mushroo
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.calibration import load as load_calibration
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.commands.train import read_data
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.definition.catalogue import tables
 from lm_eval_tasks.published import rows_for
@@ -62,18 +61,13 @@ def test_the_public_answers(hub: str, part: str, sources: int, answers: int, wit
     assert {*found["language"]} == {"en"}
 
 
+OF_QA = {"s1/sample/a": [], "s1/sample/b": ["1876", "the third of six children"], "s2/sample/a": ["the Elbe does, too"]}
+
+
 @pytest.mark.parametrize(
     ("part", "spans", "left_out"),
     [
-        (
-            "qa",
-            {
-                "s1/sample/a": [],
-                "s1/sample/b": ["1876", "the third of six children"],
-                "s2/sample/a": ["the Elbe does, too"],
-            },
-            {"answers left out, incorrect refusal": 1},
-        ),
+        ("qa", OF_QA, {"answers left out, incorrect refusal": 1}),
         ("summary", {"s3/sample/a": [], "s3/sample/b": ["1,904", "Berlin"]}, {"answers left out, truncated": 1}),
         ("data2txt", {"s4/sample/a": [], "s4/sample/b": ["on Sundays", "free WiFi"]}, {}),
     ],
@@ -279,7 +273,7 @@ def test_the_board_says_that_labels_are_missing_and_has_published_rows() -> None
     assert span_f1 == {"lettucedect-v2-mmbert-base": 0.528, "lettucedect-v2-qwen-2b": 0.574}
 
 
-# --------------------------------------------------------------------------------------------- calibration and training
+# ----------------------------------------------------------------------------------------------------------- calibration
 
 
 def test_calibrations_of_rag_answers_gain_english(hub: str, tmp_path: Path) -> None:
@@ -295,66 +289,11 @@ def test_calibrations_of_rag_answers_gain_english(hub: str, tmp_path: Path) -> N
     assert len(entry.documents) == 60
 
 
-def labelled(row: dict[str, Any], **other: Any) -> dict[str, Any]:
-    spans = [[span["start"], span["end"]] for span in row["spans"]]
-    taken = {name: row[name] for name in ("reference", "answer", "language")}
-    return {**taken, "question": row["query"], "spans": spans, "annotations": "rag", **other}
-
-
-@pytest.mark.parametrize(
-    ("part", "mirror", "changed", "refused"),
-    [
-        ("qa", "hub", {}, True),  # by digests that ship: the miniature's files hold other answers
-        ("qa", "hub", {"answer": "An answer that somebody wrote.", "spans": []}, True),
-        ("qa", "hub", {"question": "", "reference": "another"}, True),
-        ("data2txt", "hub", {"answer": "An overview that somebody wrote.", "spans": [], "question": "Describe."}, True),
-        (
-            "summary",
-            MINIATURE,
-            {"answer": "A summary that somebody wrote.", "spans": []},
-            True,
-        ),  # by files of the mirror
-        ("data2txt", "hub", {"reference": "another record"}, True),
-        ("qa", "hub", {"question": "another", "answer": "An answer that somebody wrote.", "spans": []}, False),
-    ],
-)
-def test_training_refuses_the_test_set_by_content(
-    hub: str, tmp_path: Path, part: str, mirror: str, changed: dict[str, Any], refused: bool
-) -> None:
-    rows = [labelled(row, **changed) for row in documents(part, mirror=hub if mirror == "hub" else mirror)[:2]]
-    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    if refused:
-        with pytest.raises(UsageError, match=r"mine\.jsonl: 2 of its 2 answers are of RAGTruth's test set, or about"):
-            read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())
-    else:
-        assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 2
-
-
-def test_answers_of_the_training_split_that_begin_alike_are_taken(hub: str, tmp_path: Path) -> None:
-    """Many answers of one model begin with the same sentence."""
-    row = labelled(documents("data2txt", mirror=hub)[3], reference='{"name": "Elsewhere"}', spans=[])
-    row["answer"] = row["answer"][:150] + " Everything that follows is about another business."
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row), "utf-8")
-    assert len(read_data([str(tmp_path / "mine.jsonl")], MINIATURE, Counter())[0]) == 1
-
-
-@pytest.mark.one_python("what the public data hold")
-def test_the_digests_are_those_of_the_mirror(hub: str) -> None:
-    """`python -m tests.development.test_set_digests ragtruth` would change nothing."""
-    table = Path(dataset.__file__).with_name("contamination.tsv").read_text("utf-8").split()
-    assert {*table} - {"digests"} <= dataset.TEST_SET.digests_of_files(hub)
-    assert len(table) == 2003
-
-
 @pytest.mark.parametrize(
     ("marked", "reply", "cell", "evidence"),
     [
-        (True, "4", 2, 0),
-        (True, "3", 0, 1),
-        (False, "4", 3, 0),
-        (False, "1", 1, 3),
-        (True, "unread", 2, 0),
-        (False, "unread", 1, 4),
+        *((True, "4", 2, 0), (True, "3", 0, 1), (False, "4", 3, 0), (False, "1", 1, 3)),
+        *((True, "unread", 2, 0), (False, "unread", 1, 4)),
     ],
 )
 def test_the_values_of_a_judges_rating(marked: bool, reply: str, cell: int, evidence: float) -> None:
@@ -382,10 +321,9 @@ def test_a_judge_of_whole_answers(harness: Harness, tmp_path: Path) -> None:
     shown = [(row.split("|")[1].strip(), row.split("|")[3].strip()) for row in rows]
     assert shown == [("sample/a", "2"), ("sample/b", "1")]
     assert "By model" in write_report([run], tmp_path / "r.html", by="model").read_text("utf-8")
-    with pytest.raises(UsageError, match=r"--by writer: no task's documents have such a column .* have .*, model, "):
-        Report.of([run]).to_markdown("writer")
-    with pytest.raises(UsageError, match="--by language: no task's documents have such a column with 2 to 60 values"):
-        Report.of([run]).to_markdown("language")
+    for by, why in (("writer", " .* they have .*, model, "), ("language", " with 2 to 60 values")):
+        with pytest.raises(UsageError, match=f"--by {by}: no task's documents have such a column{why}"):
+            Report.of([run]).to_markdown(by)
 
 
 def test_answers_about_one_source_hang_together_in_a_comparison(tmp_path: Path) -> None:

@@ -21,10 +21,8 @@ def answers(tp: int, fp: int, fn: int, tn: int, number: int = 6) -> np.ndarray[A
 LANGUAGES = {
     "de": {"m1": answers(9, 2, 4, 30), "m2": answers(5, 1, 6, 40)},
     "ar": {
-        "m1": answers(7, 6, 2, 20),
-        "m3": answers(6, 3, 3, 25),
-        "few": answers(2, 2, 2, 9, 4),
-        "less": answers(1, 1, 2, 9, 1),
+        **{"m1": answers(7, 6, 2, 20), "m3": answers(6, 3, 3, 25)},
+        **{"few": answers(2, 2, 2, 9, 4), "less": answers(1, 1, 2, 9, 1)},
     },
     "zh": {"m2": answers(4, 4, 4, 28), "left out": answers(9, 9, 9, 9, 4)},
 }

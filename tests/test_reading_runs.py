@@ -29,11 +29,8 @@ from tests.many_runs import large_runs
 
 DATE = "2026-01-01T00-00-00.5"
 PROVENANCE = {
-    "prompt": {"template_sha256": "ab"},
-    "run": {"limit": 3.0},
-    "options": {"language": "de"},
-    "detector": {"name": "lexical"},
-    "not_comparable": ["too few", 7],
+    **{"prompt": {"template_sha256": "ab"}, "run": {"limit": 3.0}, "options": {"language": "de"}},
+    **{"detector": {"name": "lexical"}, "not_comparable": ["too few", 7]},
 }
 CONFIG = {
     "metric_list": [
@@ -271,14 +268,6 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
         documents_of_samples(tmp_path, "mine", ())
     with pytest.raises(MissingSource, match="no samples file"):
         samples_files(written(tmp_path / "m"))
-
-
-def test_the_file_of_a_tasks_samples_is_recorded_by_its_place_below_the_folder(tmp_path: Path) -> None:
-    path = samples_of(tmp_path / "m", row(0))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    for place, name in ((tmp_path, f"m/{path.name}"), (tmp_path / "m", path.name), (path, path.name)):
-        (file,) = documents_of_samples(place, "mine", ())[1].local_files
-        assert file == {"option": "samples", "name": name, "sha256": sha256}
 
 
 # ------------------------------------------------------------------------------------------------------- runs of two models

@@ -125,7 +125,6 @@ def test_a_label_goes_by_what_the_question_asks(response: str, question: str, la
         ("Oui. Ich weiß es nicht.", "de", NO_ANSWER),
         ("According to context 3, he said:\nIch weiß es nicht.", "en", ANSWER),
         ("Ei", "de", ANSWER),  # a "no" in Finnish, and an egg in German
-        # then the others
     ],
 )
 def test_a_label_goes_by_what_is_said_first_and_in_which_language(response: str, language: str, label: str) -> None:
@@ -170,16 +169,8 @@ def test_a_document_counts_in_the_denominators_of_its_subset(
 @pytest.mark.parametrize(
     ("kind", "least"),
     [
-        ("tuning", 0.74),
-        ("unseen", 0.72),
-        ("held_out_1", 0.66),
-        ("held_out_2", 0.35),
-        ("dev_3", 0.82),
-        ("held_out_3", 0.84),
-        ("dev_4", 0.41),
-        ("held_out_4", 0.83),
-        ("dev_5", 0.77),
-        ("held_out_5", 0.71),
+        *(("tuning", 0.74), ("unseen", 0.72), ("held_out_1", 0.66), ("held_out_2", 0.35), ("dev_3", 0.82)),
+        *(("held_out_3", 0.84), ("dev_4", 0.41), ("held_out_4", 0.83), ("dev_5", 0.77), ("held_out_5", 0.71)),
     ],
 )
 def test_replies_as_models_write_them(kind: str, least: float) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import pytest
 from lm_eval.api.metrics import mean_stderr
 from lm_eval.loggers import EvaluationTracker
-from lm_eval.loggers.evaluation_tracker import GeneralConfigTracker
 from lm_eval.utils import make_table
 
 from custom_metrics.usage.plain_errors import UsageError
@@ -141,18 +140,6 @@ def test_the_finer_figures_stand_in_one_place(results: dict[str, Any]) -> None:
     assert "rogan_gladen_rate_std" in content["configs"]["mfava_de"]["metadata"]["figures"]["answer"]
 
 
-def test_samples_hold_a_text_no_more_often_than_the_harness_makes_them(folder: Path) -> None:
-    """Of a passage: NoMIRACL has it in the prompt, CLAPnq in the prompt and in the document, for the judge to read."""
-    for task, times in (("nomiracl_de", 1), ("clapnq_rag", 2)):
-        (path,) = folder.rglob(f"samples_{task}_*.jsonl")
-        for line in path.read_text("utf-8").splitlines():
-            asked = line.split('"resps"')[0]
-            prompt = json.loads(line)["arguments"]["gen_args_0"]["arg_0"]
-            for passage in [part for part in prompt.split("\n\n") if len(part) > 100][1:-1]:
-                text = json.dumps(passage.split(": ", 1)[1], ensure_ascii=False)[1:-1]
-                assert asked.count(text) == times
-
-
 def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
     for path in folder.rglob("samples_*.jsonl"):
         for sample in lines(path):
@@ -229,11 +216,7 @@ def test_a_folder_is_tried_once_before_the_first_request_and_left_as_it_was(
         ("grounded-baseline", {"strategy": "abstain"}, "lm-eval-grounded/baseline-abstain"),
         ("grounded-baseline", "strategy=lexical,batch_size=4", "lm-eval-grounded/baseline-lexical"),
         ("grounded-baseline", None, "lm-eval-grounded/baseline-lexical"),
-        (
-            "grounded-baseline",
-            {"strategy": "lexical", "threshold": 0.3},
-            r"lm-eval-grounded/baseline-lexical-[0-9a-f]{6}",
-        ),
+        ("grounded-baseline", {"threshold": 0.3}, r"lm-eval-grounded/baseline-lexical-[0-9a-f]{6}"),
         ("hallucination-detector", {"detector": "lexical"}, "lm-eval-grounded/detector-lexical"),
         ("hallucination-detector", {"detector": "org/some"}, r"lm-eval-grounded/detector-some-[0-9a-f]{6}"),
         ("hallucination-detector", {"held_out": True}, r"lm-eval-grounded/detector-lexical-[0-9a-f]{6}"),
@@ -250,8 +233,6 @@ def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_arg
     [
         ("path=gone/gpt-4.jsonl.gz", "gpt-4"),
         ({"path": "stored"}, "stored"),
-        ({"path": "stored/*.jsonl"}, "stored"),
-        ({"path": "stored/plain.jsonl"}, "plain"),
         ({"path": "stored/own.jsonl"}, "org/own"),
         ({"path": "stored/upstream.jsonl"}, "one"),
         ({"path": "stored/several.jsonl", "model": "org/Orca 2"}, "org/Orca 2"),
@@ -260,10 +241,7 @@ def test_results_are_filed_under_what_the_model_was_set_to(model: str, model_arg
         ({"path": "runs/first"}, "org/first"),
         ({"path": "runs/first/samples_t_2026-01-01T00-00-00.1.jsonl"}, "org/first"),
         ({"path": "runs"}, "runs"),  # of two models
-        ({"path": "runs/without"}, "without"),
-        ({"path": "runs/first/samples_*.jsonl"}, "org/first"),
         ({"path": "runs/org__third"}, "org/third"),  # as the harness names the folder of a model's run
-        ({"path": "runs/org__third/samples_t_2026-01-01T00-00-00.1.jsonl"}, "org/third"),
         ({"path": "runs/*/samples_*.jsonl"}, "runs"),
         ({"path": "stored/broken.jsonl"}, "broken"),
     ],
@@ -322,11 +300,3 @@ def test_a_replay_has_its_models_name_and_a_folder_of_its_own(tmp_path: Path) ->
     (results,) = (tmp_path / own).glob("results_*.json")
     (answers,) = json.loads(results.read_text("utf-8"))["config"]["answers_from"]
     assert answers["name"].startswith("samples_nomiracl_de_")
-
-
-@pytest.mark.parametrize("model", ["hf", "vllm", "dummy", "CUSTOM", None])
-def test_other_models_keep_the_harnesss_names(model: str | None) -> None:
-    tracker = GeneralConfigTracker()
-    settings = {"system_instruction": None, "chat_template": None, "fewshot_as_multiturn": False}
-    tracker.log_experiment_args(model_source=model, model_args="path=x,pretrained=org/y", **settings)
-    assert tracker.model_name == "org/y"

@@ -270,11 +270,7 @@ RETRIEVED = {"gold_ids": ["p"], "retrieved_ids": ["p"], "gold_ranks": [1], "retr
 @pytest.mark.parametrize(
     ("task", "more", "message"),
     [
-        (
-            "clapnq_gold",
-            {"answerable": "yes"},
-            "document '1' is no CLAPnq document: answerable is neither true nor fal",
-        ),
+        ("clapnq_gold", {"answerable": "yes"}, "document '1' is no CLAPnq document: answerable is neither true"),
         ("clapnq_gold", {"question": None}, "question is no text"),
         ("clapnq_gold", {"answers": "Ada"}, "answers is no list of texts"),
         ("clapnq_gold", {"passages": [{"title": "Ada"}]}, "passages is no list of id, title and text"),

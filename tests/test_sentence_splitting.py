@@ -16,17 +16,9 @@ AS_LONG, TOO_LONG = "v" * 59, "w" * 60
 
 @lru_cache
 def lexicon() -> Lexicon:
-    return build_lexicon(
-        [
-            {
-                "language": "xx",
-                "name": "X",
-                "answer_marker": ["answer", "final answer", "答え"],
-                "openers": ["the answer is", AS_LONG, TOO_LONG],
-                "bare": ["unknown"],
-            }
-        ]
-    )
+    markers, openers = ["answer", "final answer", "答え"], ["the answer is", AS_LONG, TOO_LONG]
+    table = {"language": "xx", "name": "X", "answer_marker": markers, "openers": openers, "bare": ["unknown"]}
+    return build_lexicon([table])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from lm_eval_tasks.results.score import Work, score, tag_part
+from lm_eval_tasks.results.score import score
 from tests.conftest import ROOT, results_of, run
 from tests.logged_runs import copied, lines
 from tests.miniature import MINIATURE
@@ -86,22 +86,3 @@ def test_two_launched_processes_run_the_harness_as_one(tmp_path: Path, llama_cla
         else:
             assert results_of(one)["results"] == results_of(two)["results"]
         assert len(list(two.rglob("results_*.json"))) == 1
-
-
-class _Nothing:
-    """A detector that is asked for nothing."""
-
-    name, version, licence = "lexical", "", ""
-
-
-def test_a_part_is_every_second_answer_and_what_others_tagged_is_known(predicted: Path, tmp_path: Path) -> None:
-    folder = copied(predicted, tmp_path / "run")
-    files = {"mfava_de": next(folder.glob("samples_mfava_de_*"))}
-    work = Work(files, {"detector": "lexical", "samples": str(files["mfava_de"])}, folder)
-    for number, kept in ((0, 5), (1, 4), (1, 4)):
-        tag_part(work, number, 2)
-        assert len(lines(work.span_file(number))) == kept
-    assert [path.name for path in work.span_files()] == [".spans_lexical.jsonl", ".spans_lexical.part1.jsonl"]
-    assert len(work.stored_detector(_Nothing()).spans_by_key) == 9
-    (folder / ".spans_lexical-two.jsonl").write_text("", "utf-8")  # of another detector
-    assert len(work.span_files()) == 2

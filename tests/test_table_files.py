@@ -105,7 +105,6 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
         ("a.csv", b'id,text\n1,"a\n', ", after line 2: unexpected end of data; delete it and fetch it again"),
         ("a.jsonl", b'{"a": 1}\n{"a"', ", line 2: no JSON (Expecting ':' delimiter at column 5)"),
         ("a.jsonl", b"{}\n[1]\n", ", line 2: expected a JSON object, found list"),
-        ("a.b.jsonl", b"[1]\n", ", line 1: expected a JSON object, found list"),
         ("a.jsonl", b"[" * 100_000, ", line 1: no JSON that can be read ("),
         (
             "a.jsonl.gz",
@@ -119,7 +118,6 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
         ("a.json", b"[" * 100_000, ": no JSON ("),
         ("a.csv", b"\xff,x\n", ", after line "),
         ("a.txt", b"a\n\xff", " is no UTF-8 text after line 0: "),
-        ("a.txt.gz", gzip.compress(b"text")[:-3], " is cut or damaged after line "),
     ],
     # gzip writes the time into its bytes, and a test must be called the same in every process
     ids=lambda value: "" if isinstance(value, bytes) else None,

@@ -284,10 +284,7 @@ def attempt(tmp_path: Path, bases: dict[str, Path], capsys: pytest.CaptureFixtur
     ("options", "why"),
     [
         ("--learning_rat 1", "no option --learning_rat of train, of the recipe or of transformers' Trainer; did you"),
-        ("--learning_rate fast", "an option of transformers' Trainer: argument --learning_rate"),
         ("--held_out -1", "--held_out is a share of the texts, from 0 to 0.9, got -1"),
-        ("--held_out nan", "--held_out is a share of the texts"),
-        ("--patience -1", "--patience is a number of evaluations, from 0 on"),
         ("--synthetic -3", "--synthetic -3: a number of documents, from 0 on"),
         ("--labels hf_AAAABBBBCCCCDDDDEEEEFFFFGGGGHHHH", "argument --labels: invalid choice: '<secret>'"),
         ("--output_dir elsewhere", "--output_dir: the folder of the new detector is named with -o"),

@@ -19,6 +19,7 @@ import yaml
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, TRANSLATED, LabelledAnswer, article_groups, text_groups, without_spans
+from detector_plugin.transformers.inputs import Encoded, window_bounds
 from detector_plugin.transformers.training import data as recipes
 from detector_plugin.transformers.training import measuring
 from detector_plugin.transformers.training.data import (
@@ -27,7 +28,9 @@ from detector_plugin.transformers.training.data import (
     LABELS,
     NOT_MEASURED,
     UNPLACED,
+    Example,
     Parts,
+    _cut,
     split,
     synthetic,
     token_labels,
@@ -288,6 +291,56 @@ def test_labels_of_tokens_and_the_shares_of_annotators() -> None:
     for kind, expected in (("binary", [1, 1, 1, 0]), ("category", [nobody, 1, 1, 0])):
         labels, shares = token_labels(document, offsets, kind, soft=True)
         assert (labels.tolist(), shares.tolist()) == (expected, [0.25, 0.75, 0.5, 0])
+
+
+def _encoded(reference: Sequence[int], answer: Sequence[int]) -> Encoded:
+    """Reference and answer between three special tokens."""
+    ids = np.array([0, *reference, 1, *answer, 2])
+    first = len(reference) + 2
+    places = np.arange(1, len(reference) + 1), np.arange(first, first + len(answer))
+    offsets = np.stack([np.arange(len(answer)), np.arange(len(answer)) + 1], 1)
+    return Encoded(ids, np.zeros(len(ids), np.int64), np.array([0, first - 1, len(ids) - 1]), *places, offsets)
+
+
+def _parts(encoded: Encoded, room: int) -> list[Example]:
+    number = len(encoded.answer)
+    return list(_cut(encoded, np.arange(number, dtype=np.int16), np.zeros(number, np.float32), room))
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "room"), [(0, 9, 16), (5, 9, 16), (300, 9, 40), (40, 200, 40), (500, 500, 40)]
+)
+def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
+    reference: int, answer: int, room: int
+) -> None:
+    """Held against all pairs of parts: the first of the best."""
+    draw = np.random.default_rng(reference)
+    encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
+    best: dict[tuple[int, int], tuple[int, tuple[int, int]]] = {}
+    of_reference, of_answer = window_bounds(reference, answer, room)
+    for (part, _), (first, end) in product(of_answer, of_reference):
+        shared = {*encoded.ids[encoded.reference[first:end]]} & {*encoded.ids[encoded.answer[slice(*part)]]}
+        if part not in best or len(shared) > best[part][0]:
+            best[part] = len(shared), (first, end)
+    expected = [
+        [0, *encoded.ids[encoded.reference[slice(*cut)]], 1, *encoded.ids[encoded.answer[slice(*part)]], 2]
+        for part, (_, cut) in best.items()
+    ]
+    found = _parts(encoded, room)
+    assert [one.ids.tolist() for one in found] == expected
+    learned = [one.labels[one.labels != IGNORED].tolist() for one in found]
+    assert [label for labels in learned for label in labels] == list(range(answer))
+
+
+@pytest.mark.one_python("how time grows")
+@pytest.mark.parametrize("vocabulary", [5, 30_000])
+@pytest.mark.slow("texts that are long enough to take measurable time")
+def test_a_long_line_is_cut_in_linear_time(vocabulary: int) -> None:
+    def long(size: int) -> Encoded:
+        draw = np.random.default_rng(size)
+        return _encoded(*draw.integers(3, 3 + vocabulary, (2, size)).tolist())
+
+    assert exponent(lambda encoded: _parts(encoded, 64), long, 5_000) < LINEAR
 
 
 def test_loss() -> None:

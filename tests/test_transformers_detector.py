@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,21 +60,6 @@ def test_a_word_that_only_the_third_window_has(lookup: Path) -> None:
     assert found(detector, "rock " + reference, "the moon is cold. " * 30 + "a hot rock") == ["hot"]  # both are long
 
 
-def test_windows_cover_every_pair_of_tokens() -> None:
-    for reference, answer, room in [(0, 5, 16), (100, 3, 16), (3, 100, 16), (100, 90, 40), (7, 9, 16), (0, 1, 16)]:
-        met = np.zeros((max(reference, 1), answer), bool)
-        decided = np.zeros(answer, int)
-        of_reference, of_answer = window_bounds(reference, answer, room)
-        for (first, end), ((start, stop), core) in product(of_reference, of_answer):
-            assert end - first + stop - start <= room
-            met[first : max(end, 1), core[0] : core[1]] = True
-            assert start <= core[0] < core[1] <= stop
-        for _, core in of_answer:
-            decided[core[0] : core[1]] += 1
-        assert met.all()
-        assert (decided == 1).all()
-
-
 def test_long_answer(tmp_path: Path) -> None:
     detector = TransformersDetector(str(write_lexicon(tmp_path / "m", {"sun": 1}, BINARY, 512)))
     words = ["moon"] * 100_000
@@ -112,9 +96,7 @@ def test_categories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "offsets", "flagged", "expected"),
     [
-        ("a b", [], [], []),
         ("one two", [(0, 3), (3, 7)], [0, 1], ["two"]),  # white space of the token goes
-        ("one two", [(0, 3), (3, 7)], [1, 1], ["one two"]),
         ("one two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one two"]),  # a token of white space says nothing
         ("one.two", [(0, 3), (3, 4), (4, 7)], [1, 0, 1], ["one", "two"]),
         ("x🌙y", [(0, 1), (1, 2), (1, 2), (2, 3)], [0, 1, 1, 0], ["🌙"]),  # two tokens of one character

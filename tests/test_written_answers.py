@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from custom_metrics.abstention import Field, fields, is_abstention, labelled_verdict
+from custom_metrics.abstention import is_abstention, labelled_verdict
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
-from lm_eval_tasks.nomiracl.dataset import load
 from tests.growth import exponent
-from tests.miniature import MINIATURE
 
 LABELLED = [
     ("Answer: No", "en", NO_ANSWER),
     ("**Final answer:** No", "en", NO_ANSWER),
-    ("Respuesta: No", "es", NO_ANSWER),
     ("答案：否", "zh", NO_ANSWER),
-    ("Jibu: Hapana", "sw", NO_ANSWER),
     ("उत्तर: नहीं", "hi", NO_ANSWER),
     ("<answer>no</answer>", "en", NO_ANSWER),
     ("Let me see.\n<answer>no</answer>", "en", NO_ANSWER),
@@ -29,7 +20,6 @@ LABELLED = [
     ('{"verdict": "no", "confidence": 0.92}', "en", NO_ANSWER),
     ('{"beantwortbar": false}', "de", NO_ANSWER),
     ('{"unanswerable": true}', "en", NO_ANSWER),
-    ('{"unanswerable": false}', "en", ANSWER),
     ('{"answer": null}', "en", NO_ANSWER),
     ('{"answer": "no", "why', "en", NO_ANSWER),  # cut
     ('{"answerable": true, "supporting_context": 4}', "en", ANSWER),
@@ -42,12 +32,9 @@ LABELLED = [
     ("### Verdict\n\nAbsent.", "en", NO_ANSWER),
     ("False", "en", NO_ANSWER),
     ("True", "en", ANSWER),
-    ("Falsch", "de", NO_ANSWER),
-    ("Verdict: Yes", "en", ANSWER),
     ("Relevant contexts: none", "en", NO_ANSWER),
     ("1. No\n2. No", "en", NO_ANSWER),
     ("1. No\n2. Yes\n3. No", "en", ANSWER),
-    ("[1] No\n[2] No", "en", NO_ANSWER),
     ("Context 1: No, no se menciona.\nContext 2: Sí, se menciona.", "es", ANSWER),
     ("I don&#39;t know", "en", NO_ANSWER),
     ("I do n't know", "en", NO_ANSWER),
@@ -212,22 +199,6 @@ def test_a_part_of_a_long_answer_is_an_answer(text: str, abstains: bool, alone: 
     assert is_abstention(final_answer(text), "en", partial=False) is alone
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Answer: No", [Field("Answer", "No")]),
-        ("## Verdict\nNo", [Field("Verdict", "No")]),
-        ("Verdict:\n- Paris\n- Rome", []),  # choices
-        ("1. No\n(2) Yes", [Field("1", "No", True), Field("(2", "Yes", True)]),
-        ('{"a": [], "b": "x"}', [Field("a", "null"), Field("b", "x")]),
-        ("Paris is old.", []),
-        ("a b c d e: no", []),  # no label of five words
-    ],
-)
-def test_labels_are_read_by_their_form(text: str, found: list[Field]) -> None:
-    assert fields(text) == found
-
-
 @pytest.mark.parametrize("text", ["", "Paris", "Capital: Paris", "1. Paris\n2. Rome", "{", '{"a": 1}'])
 def test_where_no_verdict_is_there_is_none(text: str) -> None:
     assert labelled_verdict(text, "en") is None
@@ -243,30 +214,3 @@ def test_where_no_verdict_is_there_is_none(text: str) -> None:
 def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
     robust_label("Answer: no", "en")
     assert exponent(lambda text: robust_label(text, "en"), lambda size: "{" + unit * (size // len(unit)), 4_000) < 1.5
-
-
-def test_a_run_of_a_bare_verdict_hallucinates_nowhere(harness: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    docs = load("en", mirror=MINIATURE)["evaluation"]
-    rows = [{"query_id": doc["query_id"], "subset": doc["subset"], "response": "**Final answer:** No"} for doc in docs]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    results = harness(["nomiracl_en"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata={"mirror": MINIATURE})
-    found = results["results"]["nomiracl_en"]
-    rates = [found[f"{rate},robust"] for rate in ("hallucination_rate", "error_rate", "invalid_rate")]
-    assert rates == [0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "埃菲尔铁塔建于1889年。",
-        "エッフェル塔は1889年に建てられました。",
-        "Эйфелева башня построена в 1889 году.",
-        "그 강의 길이는 2140km입니다.",
-        "เมืองหลวงของออสเตรเลียคือแคนเบอร์รา",
-        "ऑस्ट्रेलिया की राजधानी कैनबरा है।",
-        "La torre fue construida en 1889.",
-    ],
-)
-def test_an_answer_in_another_language_than_the_question_answers(text: str) -> None:
-    passages = ("Der Eiffelturm ist ein Turm in Paris, erbaut 1889.", "Er steht am Marsfeld.")
-    assert robust_label(text, "de", "Wann wurde der Turm gebaut?", passages) == ANSWER
