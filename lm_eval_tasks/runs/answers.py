@@ -21,7 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -301,15 +301,17 @@ class _Document:
     """A document, known by its identity."""
 
     doc: Mapping[str, Any]
-    name: _Named
+    cluster: str | None
 
-    @classmethod
-    def of(cls, doc: Mapping[str, Any], cluster: str | None) -> _Document:
+    @cached_property
+    def name(self) -> _Named:
+        """Computed for a document's first row alone."""
+        doc, cluster = self.doc, self.cluster
         content = content_of(doc, _NOT_ASKED if cluster is None else ())
         key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
         article = sys.intern(str(doc["article"])) if "article" in doc else None
         passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
-        return cls(doc, _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key))))
+        return _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key)))
 
 
 class _Row:
@@ -356,12 +358,12 @@ def _read_line(line: bytes, cluster: str | None) -> tuple[int, _Document, str, _
         pass
     sample = parse_sample(line)
     prompt, row = str(sample.get("prompt_hash") or ""), _Row(sample, _filtered_answer(sample))
-    return sample["doc_id"], _Document.of(sample["doc"], cluster), prompt, row
+    return sample["doc_id"], _Document(sample["doc"], cluster), prompt, row
 
 
 @lru_cache(maxsize=4096)
 def _document(text: bytes, cluster: str | None) -> _Document:
-    return _Document.of(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
+    return _Document(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
 
 
 @lru_cache(maxsize=8192)
