@@ -75,7 +75,7 @@ def test_runs_of_such_a_group_are_compared_task_by_task(tmp_path: Path) -> None:
     for strategy in ("abstain", "answer"):
         in_this_process(["clapnq"], "grounded-baseline", f"strategy={strategy}", tmp_path)
     comparison = compare_runs(read_runs([tmp_path]), ["clapnq"])
-    assert {row.task for row in comparison.differences} == {"clapnq_gold", "clapnq_rag"}
+    assert {row.column.name for row in comparison.differences} == {"clapnq_gold", "clapnq_rag"}
 
 
 @pytest.mark.parametrize("language", ["de", "yo"])
@@ -234,4 +234,4 @@ def test_readers_of_results_need_nothing_but_the_table_of_a_new_benchmark(two_ru
         assert text in page
 
     found = compare_runs([answers, abstains])
-    assert {row.metric for row in found.differences} == {"correct"}
+    assert {row.metric.name for row in found.differences} == {"correct"}
