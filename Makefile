@@ -41,7 +41,7 @@ demo: $(DEMO)/.done
 	@$(DEMO)/bin/lm-eval-grounded compare $(DEMO_RUNS) --short
 	@$(DEMO)/bin/lm-eval-grounded report $(DEMO_RUNS) -o $(RESULTS)/report.html > /dev/null
 	@echo "Bounds, examples and answers, a page for your browser: $(RESULTS)/report.html"
-	@echo "What it calls people's marks of SmolLM2-135M, an AI model made: $(SAMPLE)/README.md"
+	@echo "An AI model made the marks of SmolLM2-135M's answers: $(SAMPLE)/README.md"
 	@echo "The runs are in $(RESULTS)/demo/MODEL; the README's next commands are in $(DEMO)/bin."
 
 # The README's picture of a report: the demo's.

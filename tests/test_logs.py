@@ -38,7 +38,7 @@ def write_log(path: Path, *rows: Any) -> Path:
 def test_the_worked_example_of_the_readme(
     closed_book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same answers as the sample's run of mFAVA: the same spans; and the rate by people's marks is the report's."""
+    """The same answers as the sample's run of mFAVA: the same spans; and the rate by annotators' marks is the report's."""
     text = (ROOT / "lm_eval_tasks" / "results" / "logs" / "README.md").read_text("utf-8")
     commands = [line.split() for line in text.split("```")[1].splitlines() if line.startswith("lm-eval-grounded")]
     detect, mark, score, report = ([*line, "#"][1 : [*line, "#"].index("#")] for line in commands)
@@ -76,7 +76,7 @@ def test_the_worked_example_of_the_readme(
     assert main(score) == 0
     assert re.search(r"marked_rate *\|↓ *\|0\.[1-9]", capsys.readouterr().out)
     assert main(report) == 0
-    assert "of the words that it writes are made up, by people" in re.sub(
+    assert "of the words that it writes are made up, by annotators" in re.sub(
         r"\s+", " ", Path("report.html").read_text("utf-8")
     )
     assert main(["score", "out"]) == 2

@@ -121,6 +121,6 @@ def test_from_a_run_to_its_rate_by_label_studio(predicted: Path, tmp_path: Path)
     (rate,) = (line.split("|") for line in done.stdout.splitlines() if "marked_rate" in line)
     assert 0 < float(rate[7]) < 0.2
     assert "mfava_de: marked_rate counts, the other rates are the detector's: " in done.stderr
-    assert "are made up, by people's marks of" in done.stderr
+    assert "are made up, by annotators' marks of" in done.stderr
     assert "9 draws" in done.stderr
     assert results_of(tmp_path / "scored")["results"]["mfava_de"]["marked_rate,answer"] > 0

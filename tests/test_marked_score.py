@@ -96,9 +96,7 @@ def test_what_nobody_can_judge_is_left_out_and_bounded(
     )
     assert task.provenance["marks"]["cannot_tell"] == 1
     assert figures["marked_rate"]["n"] == task.provenance["marks"]["answers"]
-    basis = (
-        r"by people's marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
-    )
+    basis = r"by annotators' marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
     assert re.search(basis, caplog.text)
     assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 0
     (command,) = commands_of(read_recorded(written))[0][-1:]
@@ -275,7 +273,7 @@ def test_the_report_takes_it_before_other_rates(two_scored: list[Run]) -> None:
     assert {row["rank"] for row in report.figures() if row["metric"] == "marked_rate"} == {1}
     (column,) = headlines(two_scored)
     assert (column.metric.name, [*column.cells]) == ("marked_rate", [0, 1])
-    assert "by people's marks of some answers" in column.cells[0].explanation
+    assert "by annotators' marks of some answers" in column.cells[0].explanation
 
 
 def test_a_file_of_marks_is_data_for_other_commands(

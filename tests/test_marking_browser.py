@@ -689,7 +689,7 @@ def test_from_the_demo_by_ten_marks_to_the_report(tmp_path: Path, monkeypatch: p
     assert rate[:4] == pytest.approx(by_hand.figure[:4])
     assert main(report) == 0
     headline = opened(tmp_path / "report.html").page.locator("table:has(.value)").first
-    assert "Words that are made up, by people's marks" in headline.inner_text()
+    assert "Words that are made up, by annotators' marks" in headline.inner_text()
     shown = headline.locator(".value").first.inner_text().splitlines()[0]
     assert shown == f"{100 * rate.value:.1f}\N{NO-BREAK SPACE}%"
     assert opened(tmp_path / "report.html").page.locator(".answer .people").count() > 0
@@ -725,10 +725,10 @@ def test_labels_by_keys_from_the_page_to_the_report(
     assert main(["score", str(folder), "--marks", "labels_nomiracl_de_Anna.jsonl", "-o", "labelled"]) == 0
     assert main(["report", "labelled", "-o", "report.html"]) == 0
     report = opened(tmp_path / "report.html").page
-    assert "by people's labels" in report.locator("table:has(.value)").first.inner_text()
+    assert "by annotators' labels" in report.locator("table:has(.value)").first.inner_text()
     verdicts = report.locator(".answer .label").all_text_contents()
-    assert "people: " in verdicts[0]  # where people differ comes first
+    assert "annotators: " in verdicts[0]  # where people differ comes first
     report.select_option("#by-kind", "differ")
     shown = report.locator(".document:visible .verdict-of").all_text_contents()
     assert shown
-    assert all("people: " in text for text in shown)
+    assert all("annotators: " in text for text in shown)

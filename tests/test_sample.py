@@ -127,7 +127,7 @@ def test_a_folder_shows_the_marks_of_a_run(demo: Demo, tmp_path: Path) -> None:
     pages = [page.read_text("utf-8") for page in (tmp_path / "site" / "runs").glob("*.html")]
     (report,) = (page for page in pages if 'class="people"' in page)
     assert report.count('class="people"') > 40  # all answers that are marked, beside the eight of the sample
-    assert "people differ" in report
+    assert "annotators differ" in report
 
 
 def test_no_row_of_mushroom_is_in_the_package() -> None:
@@ -166,5 +166,5 @@ def test_make_demo_prints_one_short_table(tmp_path: Path) -> None:
     expected = golden("demo.txt", "")
     assert expected in done.stdout
     assert len(done.stdout.splitlines()) == len(expected.splitlines()) + 4
-    assert "people's marks of SmolLM2-135M, an AI model made" in done.stdout
+    assert "An AI model made the marks of SmolLM2-135M's answers" in done.stdout
     assert (tmp_path / "report.html").stat().st_size > 100_000

@@ -326,12 +326,12 @@ def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
             metric,
             name=f"{PREFIX}{metric.name}",
             aggregation=f"{_BY_LABELS}.{PREFIX}{metric.name}",
-            denominator=f"{metric.denominator}; people labelled some of the answers",
-            definition=f"{metric.in_prose} as people would read the answers: their labels of some, joined with ours of all "
-            "(with `lm-eval-grounded score --marks`)",
-            label=f"{metric.in_prose} by people's labels",
-            title=f"{metric.title}, by people's labels",
-            sentence=f"As people would read its answers, {metric.sentence[0].lower()}{metric.sentence[1:]}",
+            denominator=f"{metric.denominator}; annotators labelled some of the answers",
+            definition=f"{metric.in_prose} as annotators would read the answers: their labels of some, joined with ours "
+            "of all (with `lm-eval-grounded score --marks`)",
+            label=f"{metric.in_prose} by annotators' labels",
+            title=f"{metric.title}, by annotators' labels",
+            sentence=f"As annotators would read its answers, {metric.sentence[0].lower()}{metric.sentence[1:]}",
             counted="labelled answers",
             prominence=4 if metric.balances else 0,
             traded_against=metric.traded_against and f"{PREFIX}{metric.traded_against}",
@@ -344,8 +344,8 @@ def by_labels(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
         WRONG_LABELS,
         f"{_BY_LABELS}.{WRONG_LABELS}",
         False,
-        "all answers; people labelled some of them",
-        "share whose label people would not give (with `lm-eval-grounded score --marks`)",
+        "all answers; annotators labelled some of them",
+        "share whose label annotators would not give (with `lm-eval-grounded score --marks`)",
         filter=beside[0].filter,
     )
     return (*beside, wrong)

@@ -45,12 +45,12 @@ MARKED_RATE = Metric(
     METRIC,
     "lm_eval_tasks.detection.marked.marked_rate",
     higher_is_better=False,
-    denominator="drawn answers that people marked; the rate is of the words of all answers",
-    definition="share of words that people call made up: their marks of some answers, joined with the detector's reading "
-    "of all (with `lm-eval-grounded score --marks`)",
-    title="Words that are made up, by people's marks",
-    sentence="About {value} of the words that it writes are made up, by people's marks of some answers and the detector's "
-    "reading of all",
+    denominator="drawn answers that annotators marked; the rate is of the words of all answers",
+    definition="share of words that annotators call made up: their marks of some answers, joined with the detector's "
+    "reading of all (with `lm-eval-grounded score --marks`)",
+    title="Words that are made up, by annotators' marks",
+    sentence="About {value} of the words that it writes are made up, by annotators' marks of some answers and the "
+    "detector's reading of all",
     counted="marked answers",
     headline=True,
     prominence=4,
@@ -309,8 +309,8 @@ def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> Non
     worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
     unknown = f"; {basis['cannot_tell']} more could be judged by nobody" if basis["cannot_tell"] else ""
     log.info(
-        "%s: marked_rate counts, the other rates are the detector's: %.1f %% of the words are made up, by people's marks "
-        "of %d answers (%d draws, %d words), %s%s%s",
+        "%s: marked_rate counts, the other rates are the detector's: %.1f %% of the words are made up, by annotators' "
+        "marks of %d answers (%d draws, %d words), %s%s%s",
         *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
     )
     several = basis.get("answers_of_several")

@@ -443,6 +443,6 @@ def _add_labels(task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, result
     _add_rates(results, name, filter_name, figures, KINDS, {LABELS_RECORD: basis})
     texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
     counts = "these figures count, the others are the parser's"
-    log.info("%s: by people's labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))
+    log.info("%s: by annotators' labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))
     message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
     log_kappa(name, basis["kappa"], message, "what an answer says is not one thing to them")

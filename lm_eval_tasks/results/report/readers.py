@@ -28,8 +28,8 @@ QUESTION_LENGTH, PASSAGE_LENGTH, ANSWER_LENGTH, PAGE_LENGTH = 2_000, 4_000, 8_00
 """The number of characters of a text that a page shows at most. The rest is counted."""
 
 KINDS = {
-    "differ": "people differ",
-    "marked": "marked by people",
+    "differ": "annotators differ",
+    "marked": "marked by annotators",
     "wrong": "wrong",
     "invalid": "Invalid",
     "abstained": "abstained",
@@ -202,7 +202,7 @@ class TaskReader:
         if not says:
             return judged
         kinds = judged.kinds | _nonempty("marked", "differ" if max(differs) > 0 else "")
-        verdict = f"{judged.verdict}; people: {', '.join(says)}"
+        verdict = f"{judged.verdict}; annotators: {', '.join(says)}"
         tone = "unsure" if labels and differs[0] >= 0.5 else judged.tone
         return judged._replace(verdict=verdict, tone=tone, kinds=kinds, differs=max(differs))
 
