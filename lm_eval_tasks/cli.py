@@ -6,8 +6,8 @@ The commands are the modules of :mod:`lm_eval_tasks.commands`. This module finds
 from __future__ import annotations
 
 import argparse
-import gc
 import ast
+import gc
 import importlib
 import importlib.util
 import os
