@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import importlib
 import importlib.util
 import os
@@ -117,6 +118,7 @@ def _run(argv: Sequence[str]) -> int:
     arguments.unknown = unknown
     _show_log()
     commands.check_output(arguments)
+    gc.set_threshold(100_000)  # many runs are millions of small objects, none of them in a circle
     status: int = arguments.run(arguments)
     return status
 
