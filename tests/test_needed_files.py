@@ -139,9 +139,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
     ("loader", "options", "documents", "said"),
     [
         (clapnq.load_task, {"name": "t"}, 32, "t: 32 questions, split validation, the gold passage, files from"),
-        (mfava.load_task, {"task_language": "de"}, 9, "mfava_de: 9 questions from GitHub; {"),
-        (mushroom.load_task, {"task_language": "de"}, 3, "mushroom_de: files from GitHub"),
-        (mushroom.load_task, {"task_language": "ca"}, 2, "mushroom_ca: files from GitHub"),
+        (mfava.load_task, {"task_language": "de"}, 9, "WorldHellow/mHallucinations-LLM/datasets/"),
+        (mushroom.load_task, {"task_language": "de"}, 3, "Helsinki-NLP/mu-shroom/splits/"),
+        (mushroom.load_task, {"task_language": "ca"}, 2, "Helsinki-NLP/mu-shroom/splits/"),
     ],
 )
 def test_without_a_mirror_the_published_files_are_read(

@@ -236,8 +236,8 @@ def _train(samples: _Words, seed: int) -> bytes:
         "copied_words": int(copied.sum()),
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(samples.family.tolist()) - {""}),
-        "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), as its card says; "
-        "contexts of nlp-ucsc/semeval-2025-task3, Apache-2.0",
+        "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0; contexts of "
+        "nlp-ucsc/semeval-2025-task3, Apache-2.0",
     }
     weights = _export(trees, training)
     sample = samples.x[:: max(len(samples.x) // 1000, 1)]
