@@ -96,7 +96,7 @@ def test_what_nobody_can_judge_is_left_out_and_bounded(
     )
     assert task.provenance["marks"]["cannot_tell"] == 1
     assert figures["marked_rate"]["n"] == task.provenance["marks"]["answers"]
-    basis = r"by annotators' marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged by nobody"
+    basis = r"by annotators' marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged"
     assert re.search(basis, caplog.text)
     assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 0
     (command,) = commands_of(read_recorded(written))[0][-1:]
