@@ -7,10 +7,10 @@ left is removed a day later, by the next that writes the same target.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import logging
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -25,6 +25,7 @@ from custom_metrics.usage.plain_errors import UsageError, naming
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+_PARTIAL = re.compile(r"[0-9a-f]{32}\.part")
 _ABANDONED = 24 * 3600  # seconds after which a partial file has no writer any more
 
 
@@ -144,7 +145,11 @@ def _partial_path(path: Path) -> Path:
 
 def _sweep(path: Path, older: float = _ABANDONED) -> None:
     """Remove the partial files for a file or folder that nobody has changed for so many seconds."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 32}.part"):
+    prefix = f".{path.name}."  # no glob: two thousand files are kept in a folder, each with a pattern of its own
+    for name in os.listdir(path.parent):
+        if not (name.startswith(prefix) and _PARTIAL.fullmatch(name, len(prefix))):
+            continue
+        leftover = path.parent / name
         with suppress(FileNotFoundError):  # its writer has just finished
             if time.time() - leftover.stat().st_mtime >= older:
                 log.info("removed what an unfinished run left: %s", leftover)

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 PACKAGE = "lm-eval-grounded"
+package_version = cache(lambda: version(PACKAGE))  # what is kept of every run names it
 
 # Keys of ``configs.<task>.metadata`` in the results.
 COMMAND_LINE = "command_line"  # that was typed

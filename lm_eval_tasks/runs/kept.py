@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lm_eval_tasks.data import whole_file
-from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.provenance import package_version
 from lm_eval_tasks.runs.answers import Answers, Column, FilteredAnswers, shared
 from lm_eval_tasks.runs.run import TaskRun
 
@@ -48,7 +47,7 @@ def read_kept(folder: Path, task: TaskRun, read: Callable[[TaskRun], Answers]) -
 def kept_file(folder: Path, task: TaskRun, samples: Path) -> Path:
     """The file of a task's answers: its name has a digest of what it depends on."""
     state = samples.stat()
-    depends = [_FORMAT, version(PACKAGE), task.task, str(samples.resolve()), state.st_size, state.st_mtime_ns]
+    depends = [_FORMAT, package_version(), task.task, str(samples.resolve()), state.st_size, state.st_mtime_ns]
     return folder / f"{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:32]}.answers"
 
 

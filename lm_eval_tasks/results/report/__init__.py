@@ -11,13 +11,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.statistics.figures import is_measurable
 from lm_eval_tasks.data import whole_file
-from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.provenance import package_version
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.published import compare_with_published
 from lm_eval_tasks.results import LOGGED, formats
@@ -248,7 +247,7 @@ class Report:
             "only_others": all(task.table is None for task in of_runs),
             "only_logs": all(task.task == LOGGED for task in of_runs),
             "only_detectors": all(task.table and task.table.measures_detectors(task.task) for task in of_runs),
-            "written": f"{datetime.date.today():%-d %B %Y}, version {version(PACKAGE)}",
+            "written": f"{datetime.date.today():%-d %B %Y}, version {package_version()}",
             "short": short_names(self.runs),
             "labels": [*self.runs],
             "read": read,

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tqdm import tqdm
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data import whole_file
-from lm_eval_tasks.data.provenance import PACKAGE
+from lm_eval_tasks.data.provenance import package_version
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.formats import csv_of, json_of
 from lm_eval_tasks.results.report import FIGURE_COLUMNS, Report, Tags
@@ -137,7 +136,7 @@ def _digest(run: Run, options: Mapping[str, Any]) -> str:
     files = {path for task in run.tasks.values() for path in (task.samples, task.results_file) if path}
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)]
     costs = sorted({task.cost for task in run.tasks.values()})
-    depends = [version(PACKAGE), run.model, costs, states, sorted(map(str, options.items()))]
+    depends = [package_version(), run.model, costs, states, sorted(map(str, options.items()))]
     return hashlib.sha256(json.dumps(depends).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
