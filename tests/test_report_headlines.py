@@ -47,31 +47,6 @@ def of(tasks: list[TaskRun], metric: str) -> Cell:
     return only(headlines([run("m", tasks)]), metric)
 
 
-def test_the_mean_of_a_whole_group_is_the_harness_s(two_models: Path) -> None:
-    lexical = read_runs([two_models])[1]
-    one = only(headlines([lexical]), "hallucination_rate")
-
-    assert one.family is not None
-    assert one.family.is_whole
-    assert one.family.filter == "robust"
-    assert one.figure.value == pytest.approx(lexical.group_results["nomiracl"]["hallucination_rate,robust"])
-    by_language = one.family.figures("hallucination_rate")
-    assert [*by_language] == [lexical.tasks[name].language for name in lexical.groups["nomiracl"]]
-    assert by_language["zh"] == lexical.tasks["nomiracl_zh"].figure("hallucination_rate", "robust")
-
-
-def test_samples_alone_have_no_numbers(two_models: Path, tmp_path: Path) -> None:
-    (samples,) = (two_models / "baseline-lexical").glob("samples_clapnq_gold_*.jsonl")
-    shutil.copy(samples, tmp_path)
-    one = only(headlines(read_runs([tmp_path])), "rougeL")
-
-    assert one.explanation == "The RougeL is undefined: there is no results file beside the samples."
-    assert doubts(one) == {
-        "not_comparable": "the results do not say what it was measured on",
-        "undefined": "there is no results file beside the samples",
-    }
-
-
 def test_a_broken_run_is_said_where_answers_show_it(two_models: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(two_models / "baseline-answer", tmp_path / "broken"))
     changed(folder, lambda path, _, row: {**row, "resps": [["<|im_start|>"]]} if "mfava_de" in path.name else row)
