@@ -39,26 +39,10 @@ from tests.golden import golden
 Flat = dict[str, Any]
 
 ROW: Flat = {
-    "task": "nomiracl_de",
-    "benchmark": "nomiracl",
-    "language": "de",
-    "group": False,
-    "tasks": 1,
-    "metric": metric_of("hallucination_rate"),
-    "filter": "strict",
-    "models": (0, 1),
-    "values": (0.25, 0.5),
-    "own": (0.26, 0.5),
-    "measurable": (True, True),
-    "difference": -0.25,
-    "low": -0.4,
-    "high": -0.1,
-    "p": 0.0004,
-    "p_adjusted": 0.0012,
-    "family": 3,
-    "n": 200,
-    "only": (7, 2),
-    "standard_error": 0.05,
+    **{"task": "nomiracl_de", "benchmark": "nomiracl", "language": "de", "group": False, "tasks": 1},
+    **{"metric": metric_of("hallucination_rate"), "filter": "strict", "models": (0, 1), "values": (0.25, 0.5)},
+    **{"own": (0.26, 0.5), "measurable": (True, True), "difference": -0.25, "low": -0.4, "high": -0.1},
+    **{"p": 0.0004, "p_adjusted": 0.0012, "family": 3, "n": 200, "only": (7, 2), "standard_error": 0.05},
 }
 EQUAL = ROW | {"task": "nomiracl_fi", "difference": 0.02, "low": -0.1, "high": 0.14, "p": 0.7, "p_adjusted": 1.0}
 UNDEFINED = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted", "standard_error"), math.nan)
@@ -85,12 +69,8 @@ class MadeColumn(Column):
     rows: dict[Any, Flat] = field(default_factory=dict)
 
     def shared(self, pair: Any) -> Any:
-        row, (first, second) = self.rows[pair], pair
-        counts = {
-            pair: row["n"],
-            (first, first): row["n"] + row["only"][0],
-            (second, second): row["n"] + row["only"][1],
-        }
+        row = self.rows[pair]
+        counts = {pair: row["n"]} | {(run, run): row["n"] + of for run, of in zip(pair, row["only"], strict=True)}
         return [OfOne(counts)] + (row["tasks"] - 1) * [OfOne(dict.fromkeys(counts, 0))]
 
 
@@ -117,10 +97,8 @@ def columns_of(rows: Sequence[Flat]) -> list[Column]:
 
 
 def comparison(*rows: Flat, **parts: Any) -> Comparison:
-    models = parts.pop("models", ("org/small", "org/large"))
-    return Comparison(
-        models, columns_of(rows), parts.pop("joined", ()), parts.pop("notes", ()), parts.pop("refused", ())
-    )
+    given = {"models": ("org/small", "org/large"), "joined": (), "notes": (), "refused": ()} | parts
+    return Comparison(columns=columns_of(rows), **given)
 
 
 def test_text_for_a_terminal() -> None:
