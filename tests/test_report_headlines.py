@@ -167,21 +167,18 @@ def test_what_is_said_of_means_and_names() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ([(8, 10), (440, 459)], "in 87.9 % of the cases where no passage holds one (469 questions; "),
+        ([(8, 10), (440, 459)], "87.9 % of the cases where no passage holds one (469 questions; "),  # 448 are 95.5 %
         (
             [(5, 10), (10, 20)],
-            "in 50.0 % of the cases where no passage holds one (15 of 30 questions of all languages together; ",
+            "50.0 % of the cases where no passage holds one (15 of 30 questions of all languages toge",
         ),
-        ([(8, 10)], "in 80.0 % of the cases where no passage holds one (8 of 10 questions; "),
+        ([(8, 10)], "80.0 % of the cases where no passage holds one (8 of 10 questions; "),
     ],
 )
 def test_a_count_stands_only_beside_the_share_that_it_gives(wrong: list[tuple[int, int]], says: str) -> None:
-    """448 of 469 are 95.5 %, and not the mean of two languages."""
-    tasks = [
-        task(f"nomiracl_{code}", {"robust": {"hallucination_rate": share(*counts)}}, code)
-        for code, counts in zip(("de", "sw"), wrong, strict=False)
-    ]
-    assert says in of(tasks, "hallucination_rate").explanation
+    rates = ({"robust": {"hallucination_rate": share(*counts)}} for counts in wrong)
+    tasks = [task(f"nomiracl_{code}", rate, code) for code, rate in zip(("de", "sw"), rates, strict=False)]
+    assert f" in {says}" in of(tasks, "hallucination_rate").explanation
 
 
 def test_which_metrics_have_a_headline() -> None:
