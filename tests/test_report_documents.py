@@ -202,10 +202,8 @@ def six_of_each(*places: Path) -> dict[str, TaskDocuments]:
 def test_documents_as_a_reader_sees_them(two_models: Path) -> None:
     """How many there are of each kind, and the first of three benchmarks."""
     documents = six_of_each(two_models)
-    lines = [
-        f"{task.task}: {len(task.documents)} of {task.total}, of all {task.kinds}, missing {task.missing}"
-        for task in documents.values()
-    ]
+    of_task = "{0.task}: {1} of {0.total}, of all {0.kinds}, missing {0.missing}"
+    lines = [of_task.format(task, len(task.documents)) for task in documents.values()]
     for name in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(name, document)]
     text = "\n".join([*lines, ""])

@@ -24,13 +24,8 @@ from tests.golden import golden
 from tests.made_runs import figure, run, share, task
 from tests.report_runs import changed
 
-CALIBRATION = {
-    "annotations": "real",
-    "detector_version": "1",
-    "recall": 0.8,
-    "false_positive_rate": 0.2,
-    "prevalence": 0.5,
-}
+MEASURED = {"recall": 0.8, "false_positive_rate": 0.2, "prevalence": 0.5}
+CALIBRATION = {"annotations": "real", "detector_version": "1", **MEASURED}
 TAGGED = {"not_comparable": [], "calibration": CALIBRATION, "detector": {"name": "lexical", "version": "1"}}
 
 
@@ -67,7 +62,10 @@ def nomiracl(hallucination: tuple[int, int], error: tuple[int, int]) -> TaskRun:
     return task("nomiracl_de", {"robust": figures}, "de")
 
 
+OF_HALF = {"not_comparable": ["half of the corpus", "--limit 9"]}
 STRICT, ROBUST = {"hallucination_rate": share(10, 100)}, {"hallucination_rate": share(30, 100)}
+OTHERWISE = {"strict": STRICT, "robust": {**ROBUST, "invalid_rate": share(42, 200)}}
+ABSTAINS = {**rates(0.5, 0.4, 0.6), "abstention_rate": share(30, 100)}
 UNLIKE_CALIBRATION = {**TAGGED, "calibration": {"annotations": "gold", "detector_version": "0"}}
 ABOVE_1 = {"estimated_rate": figure(1.2, 1.0, 1.4), "detected_rate": figure(0.9, 0.8, 1.0)}
 DECLINES = {"unanswerable_accuracy": share(9, 9), "answerable_abstention_rate": share(9, 9)}
@@ -78,15 +76,9 @@ DOUBTS = {
     "no bounds": ("rougeL", task("clapnq_gold", {"rougeL": figure(0.4)})),
     "no figures": ("rougeL", task("clapnq_gold", {}, results={"rougeL,answer": 0.4})),
     "undefined": ("rougeL", task("clapnq_gold", {"length": figure(3, 1, 4)})),
-    "not comparable": (
-        "length",
-        task("clapnq_gold", ANSWERS, provenance={"not_comparable": ["half of the corpus", "--limit 9"]}),
-    ),
+    "not comparable": ("length", task("clapnq_gold", ANSWERS, provenance=OF_HALF)),
     "unknown": ("rougeL", task("clapnq_gold", ANSWERS, provenance={})),
-    "invalid, and read otherwise": (
-        "hallucination_rate",
-        task("nomiracl_de", {"strict": STRICT, "robust": {**ROBUST, "invalid_rate": share(42, 200)}}, "de"),
-    ),
+    "invalid, and read otherwise": ("hallucination_rate", task("nomiracl_de", OTHERWISE, "de")),
     # one of the two says all: a run that declines, or claims, whatever it is asked
     "declines everything": ("hallucination_rate", nomiracl(hallucination=(0, 30), error=(20, 20))),
     "claims everything": ("error_rate", nomiracl(hallucination=(30, 30), error=(0, 20))),
@@ -98,10 +90,7 @@ DOUBTS = {
     "cut off at 0": ("rogan_gladen_rate", task("mfava_de", rates(0.0, 0.0, 0.2, detected=0.15), "de", TAGGED)),
     "cut off at 1": ("rogan_gladen_rate", task("mfava_de", rates(1.0, 0.9, 1.0, detected=0.9), "de", TAGGED)),
     "above 1, another version": ("estimated_rate", task("mfava_de", ABOVE_1, "de", UNLIKE_CALIBRATION)),
-    "abstains": (
-        "rogan_gladen_rate",
-        task("mfava_de", {**rates(0.5, 0.4, 0.6), "abstention_rate": share(30, 100)}, "de", TAGGED),
-    ),
+    "abstains": ("rogan_gladen_rate", task("mfava_de", ABSTAINS, "de", TAGGED)),
     "unread": ("f_plus_a", task("clapnq_judge", {"f_plus_a": figure(3, 2.5, 3.5), "unread_rate": share(30, 100)})),
 }
 

@@ -243,9 +243,8 @@ def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) 
 
 
 def test_the_number_of_documents_is_the_users(
-    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # plots take most of the time, and are the same three times
     run = str(two_models / "baseline-lexical")
     for number, shown in (("0", 0), ("2", 2), ("all", 8)):
         assert main(["report", run, "-o", str(tmp_path / number), "--documents", number]) == 0

@@ -53,20 +53,17 @@ def test_a_family_has_its_metrics_with_bounds_and_what_is_traded_against_each_ot
     assert [*of_tasks(*tasks)] == names
 
 
+PREFERRED = {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9), "win_rate_b": figure(0)}
+JUDGED = {"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]}
+
 ONE = [
     *(task("nomiracl_de", RATES, "de"), task("nomiracl_ar", RATES, "ar")),
     task("nomiracl_sw", {"robust": {"error_rate": share(1, 20)}}, "sw"),
     mfava("sd", detected_rate=figure(0.3, 0.2, 0.4, 50), rogan_gladen_rate=figure(0.1, 0, 0.5)),
     mfava("de", rogan_gladen_rate=figure(0.4, 0, 0.8), response_words=figure(91)),
     task("clapnq_gold", ANSWERS),
-    task(
-        "clapnq_judge",
-        RATINGS,
-        provenance={"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]},
-    ),
-    task(
-        "clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9), "win_rate_b": figure(0)}
-    ),
+    task("clapnq_judge", RATINGS, provenance=JUDGED),
+    task("clapnq_judge_pairs", PREFERRED),
 ]
 OTHER = [task("nomiracl_de", RATES, "de"), mfava("yue", rogan_gladen_rate=figure(0.2)), mfava("de")]
 
