@@ -6,6 +6,8 @@ import logging
 import math
 import re
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.results.compare import Comparison, Difference, Incomparable, compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.changed_runs import Row, change_results, change_samples, copied_models, few_tasks, in_a_chat, written_samples
+from tests.changed_runs import Row, change_results, change_samples, copied_models, few_tasks, written_samples
 from tests.logged_runs import copied
 from tests.paired import holm_by_statsmodels
 
@@ -101,11 +103,8 @@ def test_holm_is_over_the_pairs_of_a_language_and_over_the_languages_of_a_single
     assert [row.family for row in of_pair] == [2, 2]
     corrected = holm_by_statsmodels([row.result.p for row in of_pair])
     assert [row.p_adjusted for row in of_pair] == pytest.approx(corrected)
-    retrievers = [*compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")]
-    assert [(row.family, row.p_adjusted == row.result.p) for row in retrievers] == [
-        (1, True),
-        (1, True),
-    ]  # no languages
+    retrievers = compared(runs, tasks=["clapnq_gold", "clapnq_rag"], metrics=["rougeL"]).select("rougeL")
+    assert [(row.family, row.p_adjusted == row.result.p) for row in retrievers] == 2 * [(1, True)]  # no languages
 
 
 def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: Comparison) -> None:
@@ -114,21 +113,8 @@ def test_headlines_stand_first_and_alone_unless_asked(two_models: Path, whole: C
         *("rougeL", "recall", "rougeLp", "balanced_error", "unanswerable_accuracy", "answerable_abstention_rate"),
         *("length", "balanced_error", "hallucination_rate", "error_rate"),
     ]
-    assert all(row.column.headline for row in headlines.differences)
     of_clapnq = [row.column.headline for row in whole.differences if row.column.name == "clapnq_rag"]
-    assert of_clapnq == sorted(of_clapnq, reverse=True)
-    assert False in of_clapnq
-
-
-def test_documents_that_count_for_one_model_are_said(whole: Comparison, two_models: Path) -> None:
-    """NoMIRACL's Invalid answers are in no denominator: one that a model alone has is dropped for both."""
-    found = the(whole, "k_precision", "clapnq_gold")
-    counts = [
-        sum(a.readings["answer"].values["k_precision"] is not None for a in model.tasks["clapnq_gold"].answers())
-        for model in read_runs([two_models])
-    ]
-    assert [found.result.n + found.only_first, found.result.n + found.only_second] == counts
-    assert found.only_first or found.only_second
+    assert of_clapnq == [True] * 7 + [False] * (len(of_clapnq) - 7)
 
 
 def test_the_order_of_the_runs_changes_the_sign(two_models: Path) -> None:
@@ -192,8 +178,7 @@ def test_other_documents_or_prompts_are_refused(
     change_samples(second, "clapnq_rag", lambda rows: list(map(change, rows)))
     with pytest.raises(Incomparable) as error:
         compared(first, second, tasks=["clapnq_rag", "nomiracl_de"])
-    for part in ("clapnq_rag", *says):
-        assert part in str(error.value)
+    assert [part for part in ("clapnq_rag", *says) if part not in str(error.value)] == []
     assert "nomiracl_de" not in str(error.value)
     kept = compared(first, second, tasks=["clapnq_rag", "nomiracl_de"], refuse=False)
     assert {row.column.name for row in kept.differences} == {"nomiracl_de"}
@@ -201,20 +186,6 @@ def test_other_documents_or_prompts_are_refused(
 
 
 RECORD = "configs mfava_de metadata provenance"
-
-
-def changed_model(two_models: Path, folder: Path, place: str, value: Any) -> tuple[Path, Path]:
-    """Both models' runs of ``mfava_de``, the first with another value in its results file."""
-    first, second = copied_models(two_models, folder, ["mfava_de"])
-    *names, last = place.split()
-
-    def change(results: Row) -> None:
-        for name in names:
-            results = results[name]
-        results[last] = value
-
-    change_results(first, change)
-    return first, second
 
 
 @pytest.mark.parametrize(
@@ -229,17 +200,11 @@ def changed_model(two_models: Path, folder: Path, place: str, value: Any) -> tup
     ],
 )
 def test_other_settings_are_refused(two_models: Path, tmp_path: Path, place: str, value: Any, says: str) -> None:
+    first, second = copied_models(two_models, tmp_path, ["mfava_de"])
+    *names, last = place.split()
+    change_results(first, lambda results: reduce(getitem, names, results).update({last: value}))
     with pytest.raises(Incomparable, match=f"mfava_de: {says}"):
-        compared(*changed_model(two_models, tmp_path, place, value), tasks=["mfava_de"])
-
-
-def test_other_chat_templates_and_generation_are_a_note(two_models: Path, tmp_path: Path) -> None:
-    first, second = changed_model(two_models, tmp_path, "configs mfava_de generation_kwargs", {"temperature": 0.0})
-    change_results(first, lambda results: results.update(chat_template_sha="c" * 64))
-    change_samples(first, "mfava_de", lambda rows: list(map(in_a_chat, rows)))
-    notes = compared(first, second, tasks=["mfava_de"]).notes
-    for said in ("another chat template", "another arguments of the generation"):
-        assert any(note.startswith(f"mfava_de: {said}") for note in notes)
+        compared(first, second, tasks=["mfava_de"])
 
 
 def test_a_run_without_a_detector_or_scores_is_compared_by_what_both_have(
@@ -283,9 +248,8 @@ def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_p
         for results in folder.glob("results_*.json"):
             results.unlink()
     alone = compared(*(next(folder.glob("samples_mfava_de_*")) for folder in (first, second)))
-    assert [row.result.difference for row in alone.differences] == pytest.approx(
-        [row.result.difference for row in whole.differences], nan_ok=True
-    )
+    differences, expected = ([row.result.difference for row in found.differences] for found in (alone, whole))
+    assert differences == pytest.approx(expected, nan_ok=True)
 
     def of_another(row: Row) -> Row:
         tagged = row["estimated_rate"]
@@ -294,6 +258,24 @@ def test_samples_files_alone_are_runs(two_models: Path, closed_book: Path, tmp_p
     change_samples(second, "mfava_de", lambda rows: list(map(of_another, rows)))
     with pytest.raises(Incomparable, match=r"the detector, or its calibration, differs.*0ther"):
         compared(first, second)
+
+
+def test_samples_alone_have_the_same_measurable_values(two_models: Path, tmp_path: Path, whole: Comparison) -> None:
+    """The bounds of shares and means are computed from the documents' values."""
+    tasks = ("nomiracl_de", "clapnq_rag")
+    places = copied_models(two_models, tmp_path, tasks)
+    for folder in places:
+        next(folder.glob("results_*.json")).unlink()
+    alone, known = (
+        {
+            (row.column.name, row.metric.name): [cell.is_measurable for cell in row.cells]
+            for row in found.differences
+            if row.column.name in tasks
+        }
+        for found in (compared(*places, every_metric=True), whole)
+    )
+    assert alone == known
+    assert alone["nomiracl_de", "error_rate"] == [True, False]  # one question of four
 
 
 def test_a_damaged_file_is_an_error_and_a_cut_one_is_used(
@@ -326,9 +308,7 @@ def test_a_file_that_was_cut_in_the_rows_of_a_filter_says_so(two_models: Path, t
     note = r"3 of the 8 documents of .* have a row of the filter robust: samples_nomiracl_de_.*\.jsonl was cut"
     assert re.search(note, " ".join(found.notes))
     change_samples(second, "nomiracl_de", lambda rows: cut(rows)[:8])
-    reason = (
-        r"the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*\.jsonl was cut"
-    )
+    reason = "the samples of .* have no row of the filter robust, only of strict: samples_nomiracl_de_.*jsonl was cut"
     for given in ({}, {"filter_name": "robust"}):
         with pytest.raises(Incomparable, match=f"nomiracl_de: {reason}.*or say --filter strict"):
             compared(first, second, **options, **given)
@@ -352,10 +332,7 @@ def test_shares_of_unknown_detectors_are_not_compared(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"tasks": ["nomiracl_xx"]}, "no two runs have the task nomiracl_xx; they have nomiracl,"),
-        (
-            {"metrics": ["rouge"], "tasks": ["clapnq_gold"]},
-            "no common task has the metric rouge; did you mean 'rougeL'.*There are answerable_",
-        ),
+        ({"metrics": ["rouge"]}, "no common task has the metric rouge; did you mean 'rougeL'.*There are abstention_"),
         ({"filter_name": "loose", "tasks": ["nomiracl_de"]}, "nomiracl_de: no filter loose; there are strict, robust"),
     ],
 )
@@ -433,30 +410,3 @@ def test_what_a_judge_says_is_compared_over_questions(
     row = the(compared(*places), metric, "clapnq_judge")
     assert (row.result.first, row.result.second) == pytest.approx(values)
     assert (row.cells[0].value, row.result.n, row.unit) == (pytest.approx(row.result.first), n, "questions")
-
-
-def test_files_keep_what_is_not_measurable(whole: Comparison) -> None:
-    """Of tables, which have no value then, ``tests/data/report/two_models.md`` holds the rows."""
-    found = {row["metric"]: row for row in whole.as_json()["differences"] if row["task"] == "mfava_de"}
-    corrected, detected = found["rogan_gladen_rate"], found["detected_rate"]
-    assert (corrected["first_value"], corrected["first_measurable"]) == (0.0, False)
-    assert (detected["first_value"], detected["first_measurable"]) == (0.0, False)  # five passages
-
-
-def test_samples_alone_have_the_same_measurable_values(two_models: Path, tmp_path: Path, whole: Comparison) -> None:
-    """The bounds of shares and means are computed from the documents' values."""
-    tasks = ("nomiracl_de", "nomiracl_fi", "clapnq_rag")
-    places = copied_models(two_models, tmp_path, tasks)
-    for folder in places:
-        next(folder.glob("results_*.json")).unlink()
-    alone = compared(*places, tasks=tasks, every_metric=True)
-    measurable, expected = (
-        {
-            (row.column.name, row.metric.name): (row.cells[0].is_measurable, row.cells[1].is_measurable)
-            for row in rows
-            if row.column.name in tasks
-        }
-        for rows in (alone.differences, whole.differences)
-    )
-    assert measurable == expected
-    assert measurable["nomiracl_de", "error_rate"] == (True, False)  # one question of four

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, evaluate, run
+from tests.conftest import ROOT, evaluate
 from tests.miniature import MINIATURE
 
 pytestmark = [
@@ -26,21 +26,12 @@ TASKS = ["nomiracl_de", "clapnq_rag", "mfava_de"]
 def processes(number: int, tmp_path: Path, tasks: list[str] | None = None, **settings: Any) -> list[tuple[int, str]]:
     """Exit status and errors of each rank; the results lie in ``<number>.json``."""
     asked = {
-        "model": "grounded-baseline",
-        "model_args": {"strategy": "lexical"},
-        "tasks": tasks or TASKS,
-        "limit": None,
-        "gen_kwargs": None,
-        "metadata": {"mirror": MINIATURE},
-        "world_size": number,
-        "store": str(tmp_path / f"store{number}-{time.monotonic_ns()}"),
-        "output": str(tmp_path / f"{number}.json"),
+        **{"model": "grounded-baseline", "model_args": {"strategy": "lexical"}, "tasks": tasks or TASKS},
+        **{"limit": None, "gen_kwargs": None, "metadata": {"mirror": MINIATURE}, "world_size": number},
+        **{"store": str(tmp_path / f"store{number}-{time.monotonic_ns()}"), "output": str(tmp_path / f"{number}.json")},
         **settings,
     }
     command = [sys.executable, "-m", "tests.environment.ranks"]
-    if number == 1 and asked["model"] != "hf":  # nothing that depends on the number of threads
-        done = run([*command, json.dumps({**asked, "rank": 0})], ROOT, check=False)
-        return [(done.returncode, done.stderr)]
     started = [
         subprocess.Popen(
             [*command, json.dumps({**asked, "rank": rank})],

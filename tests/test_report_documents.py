@@ -68,12 +68,7 @@ def test_the_most_hallucinated_are_a_tenth() -> None:
 def document(*kinds: str, language: str = "de", question: str = "Wer?") -> Document:
     """A document with an answer of these kinds for each model; ``""`` for an answer that is right."""
     answers = tuple(
-        ShownAnswer(
-            "",
-            kinds=frozenset(kind.split()),
-            share=0.5 if "hallucinated" in kind else None,
-            model=f"model {number}",
-        )
+        ShownAnswer("", kinds=frozenset(kind.split()), share=0.5 if kind == "hallucinated" else None, model=f"{number}")
         for number, kind in enumerate(kinds)
     )
     differ = {"disagree"} if len({*kinds}) > 1 else set()
@@ -116,33 +111,27 @@ def test_a_long_question_is_cut() -> None:
 # ----------------------------------------------------------------------------------------------------------- its texts
 
 
+MARKED = [("Paris ", "entity", False), ("is", "entity", True), (" in", "", True), (" ", "", False), ("Spain", "", True)]
+
+
 @pytest.mark.parametrize(
-    ("spans", "limit", "expected"),
+    ("spans", "marks", "limit", "expected"),
     [
-        ([], 99, [("Paris is in Spain", "")]),
-        ([Span(0, 5, "entity")], 99, [("Paris", "entity"), (" is in Spain", "")]),
-        ([Span(0, 17)], 8, [("Paris is", "hallucination")]),
-        ([Span(3, 9, "relation"), Span(0, 5, "invented")], 8, [("Paris", "invented"), (" is", "relation")]),
-        ([Span(12, 400, "entity"), Span(500, 600, "entity")], 99, [("Paris is in ", ""), ("Spain", "entity")]),
-        ([Span(3, 3, "entity")], 99, [("Paris is in Spain", "")]),
+        ([], [], 99, [("Paris is in Spain", "", False)]),
+        ([Span(0, 5, "entity")], [], 99, [("Paris", "entity", False), (" is in Spain", "", False)]),
+        ([Span(0, 17)], [], 8, [("Paris is", "hallucination", False)]),
+        ([Span(3, 9, "relation"), Span(0, 5, "x")], [], 8, [("Paris", "x", False), (" is", "relation", False)]),
+        ([Span(12, 400, "x"), Span(500, 600, "x")], [], 99, [("Paris is in ", "", False), ("Spain", "x", False)]),
+        ([Span(3, 3, "entity")], [], 99, [("Paris is in Spain", "", False)]),
+        ([Span(0, 8, "entity")], [Span(6, 11), Span(12, 400)], 99, MARKED),
     ],
-)  # fmt: skip
-def test_spans_become_pieces(spans: list[Span], limit: int, expected: list[tuple[str, str]]) -> None:
-    text = "Paris is in Spain"
-    found = text_of(text, limit, spans)
-    assert [piece[:2] for piece in found.pieces] == expected
-    assert found.left_out == max(0, len(text) - limit)
-
-
-def test_what_people_marked_cuts_the_pieces_of_a_detector() -> None:
-    found = text_of("Paris is in Spain", 99, [Span(0, 8, "entity")], [Span(6, 11), Span(12, 400)])
-    assert [*found.pieces] == [
-        ("Paris ", "entity", False),
-        ("is", "entity", True),
-        (" in", "", True),
-        (" ", "", False),
-        ("Spain", "", True),
-    ]
+)
+def test_spans_and_what_people_marked_become_pieces(
+    spans: list[Span], marks: list[Span], limit: int, expected: list[tuple[str, str, bool]]
+) -> None:
+    found = text_of("Paris is in Spain", limit, spans, marks)
+    assert [*found.pieces] == expected
+    assert found.left_out == max(0, 17 - limit)
 
 
 def test_a_long_text_is_cut_and_the_rest_counted() -> None:
@@ -213,10 +202,8 @@ def six_of_each(*places: Path) -> dict[str, TaskDocuments]:
 def test_documents_as_a_reader_sees_them(two_models: Path) -> None:
     """How many there are of each kind, and the first of three benchmarks."""
     documents = six_of_each(two_models)
-    lines = [
-        f"{task.task}: {len(task.documents)} of {task.total}, of all {task.kinds}, missing {task.missing}"
-        for task in documents.values()
-    ]
+    of_task = "{0.task}: {1} of {0.total}, of all {0.kinds}, missing {0.missing}"
+    lines = [of_task.format(task, len(task.documents)) for task in documents.values()]
     for name in ("nomiracl_de", "clapnq_rag", "mfava_de"):
         lines += [line.rstrip() for document in documents[name].documents[:3] for line in seen(name, document)]
     text = "\n".join([*lines, ""])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +11,10 @@ from typing import Any
 import pytest
 from lxml import html
 
-import lm_eval_grounded as g
-from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
+from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import outcome
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.formats import as_text
@@ -77,11 +73,7 @@ def wrong(folder: Path, task: str, subset: str) -> float:
 def test_models_are_ranked_by_the_balanced_error(released: Path) -> None:
     runs = read_runs([released])
     (overview,) = overviews(runs)
-    assert [column.metric.name for column in overview.shown] == [
-        "balanced_error",
-        "hallucination_rate",
-        "error_rate",
-    ]
+    assert [column.metric.name for column in overview.shown] == ["balanced_error", "hallucination_rate", "error_rate"]
     assert rows(overview) == [
         ("gpt-4-azure", 1, ["19.7 %", "22.8 %", "15.5 %"]),
         ("gpt-3.5-turbo-azure", 2, ["24.3 %", "40.6 %", "7.3 %"]),
@@ -105,34 +97,6 @@ def test_raised_numbers_are_explained_where_there_are_some(page: Any, released: 
     assert "Raised:" not in two.read_text("utf-8")
 
 
-@pytest.mark.slow("replays the answers of every released model")
-def test_every_page_has_the_same_ranks_for_all_released_models(shared: Path, hub: str, tmp_path: Path) -> None:
-    """In two languages and in their mean, through the doors: Python, a folder's figures, a page."""
-    answers, tasks = shared / "reference" / "nomiracl_outputs", {"de": "nomiracl_de", "sw": "nomiracl_sw"}
-    with gzip.open(answers / "sw.jsonl.gz", "rt", encoding="utf-8") as stream:
-        models = {json.loads(line)["model"] for line in stream}
-    for model in sorted(models):
-        path, runs = f"path={answers},model={model}", tmp_path / "runs"
-        in_this_process([*tasks.values()], "replay", path, runs / model, metadata={"mirror": hub})
-    comparison = g.compare(runs).result
-    assert {*comparison.models} == models
-    assert main(["report", str(runs), "-o", str(tmp_path / "site"), "--documents", "1"]) == 0
-    rows = json.loads((tmp_path / "site" / "figures.json").read_text("utf-8"))["rows"]
-    page = html.fromstring((tmp_path / "site" / "index.html").read_text("utf-8"))
-    for column, name in (("mean", "nomiracl"), *tasks.items()):
-        for metric in ("balanced_error", "hallucination_rate", "error_rate"):
-            of_board = comparison.column(metric, name)
-            assert of_board is not None
-            ranks = {comparison.models[run]: cell.rank for run, cell in of_board.cells.items()}
-            key = (column, f"{metric}, robust")
-            assert {row["model"]: row["rank"] for row in rows if (row["column"], row["metric"]) == key} == ranks, key
-            if metric == "balanced_error":
-                place = "article[@class='overview']" if name == "nomiracl" else f"details[@id='{name}']"
-                (table,) = page.xpath(f"//{place}/table[contains(@class, 'dots')]")
-                shown = {row.xpath("string(.//bdi)"): row[0].get("data-sort") for row in table.xpath("./tbody/tr")}
-                assert {model: int(rank) if rank else None for model, rank in shown.items()} == ranks, name
-
-
 def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any) -> None:
     """Swahili: one that claims an answer to every question is last and has no rank."""
     (overview,) = overviews(read_runs([released]))
@@ -153,11 +117,8 @@ def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any
     (beside,) = page.xpath("//details[@class='by-language']//table[contains(@class, 'beside')]")
     assert beside.xpath("string(caption)") == "By language: Error rate (balanced)"
     assert [head.text_content() for head in beside.xpath("./thead//th")] == ["Model", "Mean", "German", "Swahili"]
-    assert [" ".join(cell.text_content().split()) for cell in beside.xpath("./tbody/tr[1]/td")] == [
-        "19.7 % rank 1",
-        "24.5 % rank 1",
-        "14.9 % rank 1",
-    ]
+    best = [" ".join(cell.text_content().split()) for cell in beside.xpath("./tbody/tr[1]/td")]
+    assert best == ["19.7 % rank 1", "24.5 % rank 1", "14.9 % rank 1"]
     (part,) = page.xpath("//details[@id='nomiracl_sw']")
     assert part.xpath("string(summary)").strip() == "Swahili: gpt-4-azure"
     cells = [[cell.get("data-sort") for cell in row.xpath("./td")] for row in part.xpath(".//tbody/tr")]
@@ -221,38 +182,19 @@ def test_full_runs_come_first_and_those_of_a_limit_are_compared_below(two_models
     assert (second.apart, second.elsewhere, second.verdict) == ("30 of 120 documents", 0, None)
     labelled_runs(two_models / "baseline-lexical", folder, {"few, wrong": {"nomiracl_de": [*right[1:30], NO_ANSWER]}})
     first, second = overviews(read_runs([folder]))
-    assert (first.elsewhere, [row.rank for row in first.rows]) == (2, [1, 1, 3])
+    assert first.elsewhere == 2
     assert [(row.model, row.rank) for row in second.rows] == [("few", 1), ("few, wrong", 2)]
     page = html.fromstring(write_report(read_runs([folder]), tmp_path / "r.html").read_text("utf-8"))
     assert "2 runs were asked something else, and stand below" in page.text_content()
     assert page.xpath("//header//p[starts-with(@class, 'finding')]")[0].text_content().count("few") == 0
 
 
-def test_a_run_with_doubts_has_no_first_rank(two_models: Path, tmp_path: Path) -> None:
-    """A quarter of its answers cannot be read; it is not significantly worse than the best one, and stands behind it."""
-    right = [NO_ANSWER if number % 2 else ANSWER for number in range(120)]
-    made = {
-        "unread": [INVALID if number % 4 < 1 else label for number, label in enumerate(right)],
-        "errs": [right[number + 1] if number % 25 < 7 else label for number, label in enumerate(right)],
-        "worst": [right[(number + 1) % 120] if number % 8 else label for number, label in enumerate(right)],
-    }
-    folder = labelled_runs(
-        two_models / "baseline-lexical", tmp_path / "runs", {name: {"nomiracl_de": of} for name, of in made.items()}
-    )
-    (overview,) = overviews(read_runs([folder]))
-    assert [(row.model, row.rank) for row in overview.rows] == [("errs", 1), ("unread", None), ("worst", 3)]
-    assert overview.rows[1].doubts.startswith("the run looks broken")
-
-
 def test_domains_have_their_mean_first_as_languages_have() -> None:
     made = {f"mtragun_{domain}": share(n, 20) for n, domain in enumerate(("clapnq", "cloud", "fiqa", "govt"), 2)}
     tasks = [task(name, {"clarification_rate": figure}) for name, figure in made.items()]
     (overview,) = overviews([run("m", tasks)])
-    assert (overview.family, overview.parts, [*overview.languages]) == (
-        "mtragun",
-        "tasks",
-        ["clapnq", "cloud", "fiqa", "govt"],
-    )
+    assert (overview.family, overview.parts) == ("mtragun", "tasks")
+    assert [*overview.languages] == ["clapnq", "cloud", "fiqa", "govt"]
     assert rows(overview) == [("m", None, ["17.5 %", "undefined", "undefined"])]
 
 
@@ -270,48 +212,30 @@ def test_no_two_models_look_alike_and_the_page_shows_them_as_the_plots_do(number
         looks[model.text_content()] = (*colours, *of_name)
         assert (of_name, len(colours)) == (of_dot, 1)
     styles = {name: marker_style(place) for place, name in enumerate(names)}
-    of_plots = {
-        name: (COLOURS.index(style["color"]), [*MARKERS].index(style["marker"])) for name, style in styles.items()
+    assert looks == {
+        name: (f"m{COLOURS.index(style['color'])}", f"#look{[*MARKERS].index(style['marker'])}")
+        for name, style in styles.items()
     }
-    assert looks == {name: (f"m{colour}", f"#look{marker}") for name, (colour, marker) in of_plots.items()}
     assert len({*looks.values()}) == number
     assert page.xpath("//svg/defs/path/@id") == [f"look{place}" for place in range(8)]
 
 
-def test_every_metric_that_balances_two_names_those_that_are_traded_and_leads_them() -> None:
-    """Its own table says which; a report shows it before both, and a comparison of two models has it, too."""
-    for name in ("nomiracl", "clapnq"):
-        for base in catalogue.tables()[name].bases:
-            names = [metric.name for metric in base.metrics]
-            (balanced,) = [metric for metric in base.metrics if metric.balances]
-            first, second = balanced.balances
-            traded = {metric.name: metric.traded_against for metric in base.metrics if metric.traded_against}
-            assert (balanced.name, traded) == ("balanced_error", {first: second})
-            assert names.index("balanced_error") < names.index(first) < names.index(second)
-            prominence = {metric.name: metric.prominence for metric in base.metrics}
-            assert max(prominence, key=lambda metric: prominence[metric]) == "balanced_error"
-            assert (balanced.is_share, balanced.headline, balanced.higher_is_better) == (True, True, False)
-
-
-@pytest.mark.parametrize("cost", [3])
-def test_a_balanced_error_is_compared_over_all_questions_of_both_kinds(two_models: Path, cost: float) -> None:
+def test_a_balanced_error_is_compared_over_all_questions_of_both_kinds(two_models: Path) -> None:
     """Of each language, and of their mean; a made-up answer counts as often as it costs."""
-    runs = [with_cost(run, cost) for run in read_runs([two_models])]
+    runs = [with_cost(run, 3) for run in read_runs([two_models])]
     tasks = runs[0].groups["nomiracl"]
     found = compare_runs(runs, ["nomiracl"], ["balanced_error"])
     strata: dict[str, list[Any]] = {}
     for name in tasks:
-        both: list[dict[Any, Any]] = [
-            {answer.key: answer.readings["robust"].values["balanced_error"] for answer in run.tasks[name].answers()}
-            for run in runs
-        ]
+        of_runs = [run.tasks[name].answers() for run in runs]
+        both = [{each.key: each.readings["robust"].values["balanced_error"] for each in of_run} for of_run in of_runs]
         for kind in (0, 1):
             pairs = [[of[key]["wrong"] for of in both] for key in both[0] if both[0][key]["answerable"] == kind]
             strata.setdefault(name, []).append(tuple(zip(*pairs, strict=True)))
     strata["nomiracl"] = [stratum for name in tasks for stratum in strata[name]]
     for name, of_task in strata.items():
         (row,) = found.select("balanced_error", name)
-        expected = compare_shares(of_task, weights=[cost, 1] * (len(of_task) // 2))
+        expected = compare_shares(of_task, weights=[3, 1] * (len(of_task) // 2))
         assert row.result[:6] == pytest.approx(expected[:6])
         assert (row.tasks, row.result.n, row.only_first, row.only_second) == (len(of_task) // 2, 4 * len(of_task), 0, 0)
         assert row.result.method == "MOVER of Tango score intervals, p by inverting it"

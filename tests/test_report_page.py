@@ -19,7 +19,6 @@ from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.report import BYTES, write_report
 from lm_eval_tasks.results.report.drawing import COLOURS
 from lm_eval_tasks.results.report.page import cleaned, direction, language_tag
-from lm_eval_tasks.results.report.page.summary import numbers
 from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import labels, read_runs
 from tests.conftest import ROOT
@@ -128,19 +127,15 @@ def test_every_number_has_its_command(page: Path, two_models: Path) -> None:
     for command in commands:
         assert command in text
         assert str(two_models.parent) not in command
-    rates = [each[3:] for each in numbers(by_label, "nomiracl") if (each[1].task, each[2]) == ("nomiracl_de", "strict")]
-    assert [(metric.name, figure.value, figure.n) for metric, figure, _ in rates[:3]] == [
-        ("balanced_error", 0.5, 8),
-        ("hallucination_rate", 1.0, 4),
-        ("error_rate", 0.0, 4),
-    ]
 
 
 def test_samples_without_results_say_that_the_command_is_not_known(two_models: Path, tmp_path: Path) -> None:
     (samples,) = (two_models / "baseline-lexical").glob("samples_mfava_de_*.jsonl")
     (tmp_path / samples.name).write_bytes(samples.read_bytes())
     assert main(["report", str(tmp_path), "-o", str(tmp_path / "r.html"), "--documents", "2"]) == 0
-    assert "There is no results file beside the samples" in (tmp_path / "r.html").read_text("utf-8")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "There is no results file beside the samples" in page
+    assert " is undefined: there is no results file beside the samples." in page
 
 
 # ----------------------------------------------------------------------------------------------------------- one file
@@ -248,9 +243,8 @@ def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) 
 
 
 def test_the_number_of_documents_is_the_users(
-    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # plots take most of the time, and are the same three times
     run = str(two_models / "baseline-lexical")
     for number, shown in (("0", 0), ("2", 2), ("all", 8)):
         assert main(["report", run, "-o", str(tmp_path / number), "--documents", number]) == 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,12 +12,11 @@ pytest.importorskip("matplotlib", reason="matplotlib (the extra `report`) is not
 
 from custom_metrics.hallucination import RATES as WORD_RATES
 from custom_metrics.scores.judging import ASPECTS
-from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.mfava.dataset import LANGUAGES as MFAVA
 from lm_eval_tasks.mushroom.dataset import LANGUAGES as MUSHROOM
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES as NOMIRACL
 from lm_eval_tasks.results.formats import short_names
-from lm_eval_tasks.results.report.drawing import COLOURS, INK, MARKERS, on_axis, save, ticks, wrapped
+from lm_eval_tasks.results.report.drawing import COLOURS, INK, MARKERS, save, ticks, wrapped
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.runs import TaskRun
 from tests.made_runs import figure, run, share, task
@@ -134,20 +131,6 @@ def test_names_that_fit() -> None:
     assert wrapped("x" * 20, 15) == "x" * 15 + "\n" + "x" * 5
     assert wrapped("x" * 99, 15) == "x" * 15 + "\n" + "x" * 14 + "…"
     assert wrapped("\x00", 15) == "\ufffd"
-
-
-@pytest.mark.parametrize(
-    ("of_figure", "ends", "places"),
-    [
-        ((0.5, 0.25, 0.75), (0, 1), (25, 50, 75)),
-        ((0.5, math.nan, math.nan), (0, 1), (50, 50, 50)),  # a figure without bounds
-        ((math.nan, 0.25, 1.5), (0, 1), (25, None, 100)),  # one that is not measurable, and an end beyond the axis
-        ((math.nan, math.nan, math.nan), (0, 1), None),
-        ((0.0, -0.5, 0.5), (-1, 1), (25, 50, 75)),  # a correlation
-    ],
-)
-def test_places_on_an_axis(of_figure: tuple[float, ...], ends: tuple[float, float], places: Any) -> None:
-    assert on_axis(Figure(*of_figure), *ends) == places
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.results.report.drawing import COLOURS, Plot
 from lm_eval_tasks.results.report.plots import plots_of
-from lm_eval_tasks.runs import Run, TaskRun, read_runs
+from lm_eval_tasks.runs import Run, TaskRun
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task
 
@@ -55,20 +53,17 @@ def test_a_family_has_its_metrics_with_bounds_and_what_is_traded_against_each_ot
     assert [*of_tasks(*tasks)] == names
 
 
+PREFERRED = {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9), "win_rate_b": figure(0)}
+JUDGED = {"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]}
+
 ONE = [
     *(task("nomiracl_de", RATES, "de"), task("nomiracl_ar", RATES, "ar")),
     task("nomiracl_sw", {"robust": {"error_rate": share(1, 20)}}, "sw"),
     mfava("sd", detected_rate=figure(0.3, 0.2, 0.4, 50), rogan_gladen_rate=figure(0.1, 0, 0.5)),
     mfava("de", rogan_gladen_rate=figure(0.4, 0, 0.8), response_words=figure(91)),
     task("clapnq_gold", ANSWERS),
-    task(
-        "clapnq_judge",
-        RATINGS,
-        provenance={"local_files": [{"option": "samples", "name": "a.jsonl", "system": "llama"}]},
-    ),
-    task(
-        "clapnq_judge_pairs", {"tie_rate": share(1, 4), "win_rate_a": figure(0.5, 0.4, 0.6, 9), "win_rate_b": figure(0)}
-    ),
+    task("clapnq_judge", RATINGS, provenance=JUDGED),
+    task("clapnq_judge_pairs", PREFERRED),
 ]
 OTHER = [task("nomiracl_de", RATES, "de"), mfava("yue", rogan_gladen_rate=figure(0.2)), mfava("de")]
 
@@ -100,22 +95,6 @@ def test_a_model_has_the_same_colour_in_every_plot() -> None:
         for look, family in enumerate(("nomiracl", "clapnq_gold"))
         for kind in ("trade_off", "intervals")
     }
-
-
-def test_rates_of_the_sample(two_models: Path) -> None:
-    plots = by_name(read_runs([two_models]))
-    plot = plots["nomiracl_trade_off"]
-    rows = {row[:2]: row[2:] for row in plot.rows}
-
-    assert [*plots] == [
-        *("nomiracl_trade_off", "nomiracl_intervals", "clapnq_gold_trade_off", "clapnq_gold_intervals"),
-        *("clapnq_rag_trade_off", "clapnq_rag_intervals", "mfava_intervals"),
-    ]
-    assert len(rows) == 2 * (18 + 1)
-    assert rows["lm-eval-grounded/baseline-lexical", "de"] == (0, *wilson(0, 4), 4, "not measurable", *wilson(1, 4), 4)
-    assert "Not drawn, because a rate is undefined or not measurable: " in plot.caption
-    assert rows["lm-eval-grounded/baseline-lexical", "mean"][0:8:4] == pytest.approx((15 / 72, 12 / 72))
-    assert rows["lm-eval-grounded/baseline-lexical", "mean"][3:8:4] == (72, 72)
 
 
 def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:

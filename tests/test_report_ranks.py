@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import Report
-from lm_eval_tasks.runs import read_runs
+from lm_eval_tasks.runs import Run, read_runs
 from tests.many_runs import labelled_runs
+
+WRONG = range(32), range(27, 52)
+
+
+def of_labels(two_models: Path, folder: Path, labels: Mapping[str, Sequence[str]]) -> list[Run]:
+    """Runs of ``nomiracl_de`` with these labels, by model."""
+    by_task = {model: {"nomiracl_de": of_model} for model, of_model in labels.items()}
+    return read_runs([labelled_runs(two_models / "baseline-lexical", folder, by_task)])
 
 
 def test_the_better_model_is_that_of_the_paired_difference(two_models: Path, tmp_path: Path) -> None:
     """Of 250 questions without an answer one model makes up 32 and the other 25, but that is Invalid on 22 of these 32:
     where both can be read it is 10 and 25. By their own shares, 0.128 and 0.110, the worse would be first."""
-    wrong = {"first": {*range(32)}, "second": {*range(27, 52)}}
-    labels = {
-        model: [ANSWER if not n % 2 or n // 2 in wrong[model] else NO_ANSWER for n in range(500)] for model in wrong
-    }
-    labels["second"] = [INVALID if n % 2 and n < 44 else label for n, label in enumerate(labels["second"])]
-    by_task = {model: {"nomiracl_de": of_model} for model, of_model in labels.items()}
-    runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, by_task)])
+    first, second = ([ANSWER if not n % 2 or n // 2 in of else NO_ANSWER for n in range(500)] for of in WRONG)
+    second = [INVALID if n % 2 and n < 44 else label for n, label in enumerate(second)]
+    runs = of_labels(two_models, tmp_path, {"first": first, "second": second})
     comparison = compare_runs(runs)
-    for metric, own, difference in (
-        ("hallucination_rate", (0.128, 25 / 228), -15 / 228),
-        ("balanced_error", (0.064, 47 / 500), -15 / 500),
+    for metric, own, difference, only in (
+        ("hallucination_rate", (0.128, 25 / 228), -15 / 228, (22, 0)),  # documents that count for one alone
+        ("balanced_error", (0.064, 47 / 500), -15 / 500, (0, 0)),
     ):
         (row,) = comparison.select(metric)
         assert (row.cells[0].value, row.cells[1].value, row.result.difference) == pytest.approx((*own, difference))
+        assert (row.only_first, row.only_second) == only
         assert comparison.models[row.better or 0] == "first"
         column = comparison.column(metric, "nomiracl_de")
         assert column is not None
@@ -75,19 +81,16 @@ def test_a_run_of_which_no_answer_can_be_read_is_the_worst_and_takes_no_column_a
         "b_unreadable": made_labels({1: range(50, 60)}, range(40)),
         "c_nothing": made_labels({}, range(60)),
     }
-    by_task = {model: {"nomiracl_de": of_model} for model, of_model in labels.items()}
-    runs = read_runs([labelled_runs(two_models / "baseline-lexical", tmp_path, by_task)])
-    (overview,) = Report.of(runs).overviews
-    shown = {row["metric"]: {} for row in Report.of(runs).figures()}
-    for row in Report.of(runs).figures():
-        shown[row["metric"]][row["model"]] = (row["value"] and round(row["value"], 3), row["rank"])
-    assert [*shown] == ["balanced_error, robust", "hallucination_rate, robust", "error_rate, robust"]
+    report = Report.of(of_labels(two_models, tmp_path, labels))
+    (overview,), shown = report.overviews, dict[str, list[Any]]()
+    for row in report.figures():
+        shown.setdefault(row["metric"], []).append((row["value"] and round(row["value"], 3), row["rank"]))
     assert [row.model for row in overview.rows] == [*labels]
-    assert [[*by_model.values()] for by_model in shown.values()] == [
-        [(0.017, 1), (0.75, 2), (1.0, 3)],
-        [(0.033, 1), (0.5, 2), (None, None)],
-        [(0.0, 1), (0.0, 1), (None, None)],
-    ]
+    assert shown == {
+        "balanced_error, robust": [(0.017, 1), (0.75, 2), (1.0, 3)],
+        "hallucination_rate, robust": [(0.033, 1), (0.5, 2), (None, None)],
+        "error_rate, robust": [(0.0, 1), (0.0, 1), (None, None)],
+    }
 
 
 MADE = {"good": (0.05, 0.0), "better": (0.04, 0.0), "fair": (0.15, 0.0), "poor": (0.35, 0.0), "unreadable": (0.05, 0.4)}
@@ -115,9 +118,8 @@ def test_figures_page_and_compare_have_the_same_ranks_doubts_and_best(two_models
     for row in report.figures():
         if row["metric"] == "balanced_error, robust":
             ranked[tasks.get(row["column"], "nomiracl")][row["model"]] = row["rank"]
-    assert ranked["nomiracl"] == {
-        **{"better": 1, "good": 1, "fair": 3, "poor": 4, "unreadable": 4, "half": 4, "declines": None}
-    }
+    expected = {"better": 1, "good": 1, "fair": 3, "poor": 4, "unreadable": 4, "half": 4, "declines": None}
+    assert ranked["nomiracl"] == expected
     assert [ranked[task]["half"] for task in tasks.values()] == [ranked["nomiracl_de"]["fair"], None]
     for name, seen in (("nomiracl", overview), *((task, overview.languages[code]) for code, task in tasks.items())):
         assert {row.model: row.rank for row in seen.rows} == ranked[name], name
@@ -130,9 +132,7 @@ def test_figures_page_and_compare_have_the_same_ranks_doubts_and_best(two_models
         assert ranked[name][seen.best.model] == 1
         assert {seen.best.model, *seen.equals} >= {model for model, rank in ranked[name].items() if rank == 1}
     marks = {row.model: row.doubts for row in overview.rows}
-    assert {model: text for model, text in marks.items() if not text} == dict.fromkeys(
-        ("better", "good", "fair", "poor"), ""
-    )
+    assert {model for model, text in marks.items() if not text} == {"better", "good", "fair", "poor"}
     assert marks["unreadable"].startswith("the run looks broken")
     assert marks["half"] == "it declines every question (in 1 of 2 languages)"
     assert marks["declines"].startswith("it declines every question")
