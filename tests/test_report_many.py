@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from lxml import html
 
+import lm_eval_grounded as g
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import outcome
@@ -95,6 +98,34 @@ def test_raised_numbers_are_explained_where_there_are_some(page: Any, released: 
     assert [table.getnext().text for table in tables] == 3 * [says]
     two = write_report(read_runs([released / MODELS[0], released / MODELS[3]]), released.parent / "two.html", 1)
     assert "Raised:" not in two.read_text("utf-8")
+
+
+@pytest.mark.slow("replays the answers of every released model")
+def test_every_page_has_the_same_ranks_for_all_released_models(shared: Path, hub: str, tmp_path: Path) -> None:
+    """In two languages and in their mean, through the doors: Python, a folder's figures, a page."""
+    answers, tasks = shared / "reference" / "nomiracl_outputs", {"de": "nomiracl_de", "sw": "nomiracl_sw"}
+    with gzip.open(answers / "sw.jsonl.gz", "rt", encoding="utf-8") as stream:
+        models = {json.loads(line)["model"] for line in stream}
+    for model in sorted(models):
+        path, runs = f"path={answers},model={model}", tmp_path / "runs"
+        in_this_process([*tasks.values()], "replay", path, runs / model, metadata={"mirror": hub})
+    comparison = g.compare(runs).result
+    assert {*comparison.models} == models
+    assert main(["report", str(runs), "-o", str(tmp_path / "site"), "--documents", "1"]) == 0
+    rows = json.loads((tmp_path / "site" / "figures.json").read_text("utf-8"))["rows"]
+    page = html.fromstring((tmp_path / "site" / "index.html").read_text("utf-8"))
+    for column, name in (("mean", "nomiracl"), *tasks.items()):
+        for metric in ("balanced_error", "hallucination_rate", "error_rate"):
+            of_board = comparison.column(metric, name)
+            assert of_board is not None
+            ranks = {comparison.models[run]: cell.rank for run, cell in of_board.cells.items()}
+            key = (column, f"{metric}, robust")
+            assert {row["model"]: row["rank"] for row in rows if (row["column"], row["metric"]) == key} == ranks, key
+            if metric == "balanced_error":
+                place = "article[@class='overview']" if name == "nomiracl" else f"details[@id='{name}']"
+                (table,) = page.xpath(f"//{place}/table[contains(@class, 'dots')]")
+                shown = {row.xpath("string(.//bdi)"): row[0].get("data-sort") for row in table.xpath("./tbody/tr")}
+                assert {model: int(rank) if rank else None for model, rank in shown.items()} == ranks, name
 
 
 def test_a_language_has_its_own_best_equals_and_doubts(released: Path, page: Any) -> None:
