@@ -152,34 +152,28 @@ def detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
 
 
 def test_the_gate_fails_passes_and_is_undecided(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert detect("better.jsonl", "-o", "old.jsonl", "--fail-over", "5%", "--margin", "10%") == 0
-    assert "passed: 0.0 % of 40 answers are flagged" in capsys.readouterr().out
-    assert (
-        detect("worse.jsonl", "-o", "new.jsonl", "--fail-over", "5%", "--baseline", "old", "--junit", "gate.xml") == 1
-    )
-    out = capsys.readouterr().out
-    assert "FAILED: 30.0 % of 40 answers are flagged" in out
+    def gated(name: str, *limits: str) -> tuple[int, str]:
+        status = detect(f"{name}.jsonl", "-o", f"{name}_read.jsonl", *limits, "--junit", "gate.xml")
+        return status, capsys.readouterr().out
+
+    status, out = gated("better", "--fail-over", "5%", "--margin", "10%")
+    assert (status, "passed: 0.0 % of 40 answers are flagged" in out) == (0, True)
+    status, out = gated("worse", "--fail-over", "5%", "--baseline", "better_read")
+    assert (status, "FAILED: 30.0 % of 40 answers are flagged" in out) == (1, True)
     assert "FAILED: +30.0 points against the baseline" in out
     suite = ElementTree.parse("gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2
-    assert "undecided: the share of flagged answers among 4 is not measurable (5 to 70 %)" in capsys.readouterr().out
-    assert "<skipped" in Path("gate.xml").read_text("utf-8")
-    assert detect("nowhere.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2  # as undecided
+    status, out = gated("few", "--fail-over", "20%")
+    assert (status, "of flagged answers among 4 is not measurable (5 to 70 %)" in out) == (2, True)
+    assert gated("nowhere", "--fail-over", "20%")[0] == 2  # as undecided
     assert not Path("gate.xml").exists()
 
 
-def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> None:
-    detect("worse.jsonl", "-o", "new.jsonl")
-    rows = [json.loads(line) for line in Path("new.jsonl").read_text("utf-8").splitlines()]
-    assert rows[0]["texts"] == [BAD[start:end] for start, end, *_ in rows[0]["spans"]]
-    assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
-
-
-def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(detect: Callable[..., int]) -> None:
+def test_spans_have_their_words_and_sentences_their_probability(detect: Callable[..., int]) -> None:
     record = {"question": "When?", "answer": f"{GOOD} {BAD}", "passages": [PASSAGE], "language": "en"}
     Path("two.jsonl").write_text(json.dumps(record), "utf-8")
     log = g.detect_log("two.jsonl")
+    assert log.answers["texts"][0] == [record["answer"][start:end] for start, end, *_ in log.answers["spans"][0]]
     (good, bad) = log.answers["sentences"][0]
     assert (good[:2], bad[:2]) == ([0, len(GOOD)], [len(GOOD) + 1, len(GOOD) + 1 + len(BAD)])
     assert good[2] < 0.5 < bad[2]
@@ -206,22 +200,15 @@ def test_a_gate_that_cannot_be_read_is_an_error_before_any_work(
     assert not Path("out").exists()
 
 
-def test_a_gate_is_for_logs(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert detect("--reference", PASSAGE, "--answer", GOOD, "--fail-over", "5%") not in (0, 1)
-    assert "are for logs" in capsys.readouterr().err
-
-
-def test_a_page_has_the_groups(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_the_page_give_what_the_command_prints(
+    detect: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert detect("worse.jsonl", "-o", "new.html", "--by", "language") == 0
+    printed = capsys.readouterr().out
+    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", printed)
     page = Path("new.html").read_text("utf-8")
     assert "language=en" in page
-    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", capsys.readouterr().out)
     assert shown in page
-
-
-def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    detect("worse.jsonl", "-o", "new.jsonl", "--by", "language")
-    printed = capsys.readouterr().out
     log = g.detect_log("worse.jsonl", by="language")
     assert str(log) in printed
     assert log.groups["flagged_answers"].tolist() == [0.3, 0.3]
