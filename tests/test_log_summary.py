@@ -86,22 +86,18 @@ def test_only_the_most_suspicious_are_listed_and_without_a_curve_any_flag_counts
     assert "likely" not in summary_text(summarise(rows), "x.jsonl", "another")
 
 
-def test_a_terminal_shows_the_largest_groups() -> None:
-    rows = [row(n, GOOD, None, labels={"user": str(n // (1 + (n < 4)))}) for n in range(MOST_GROUPS + 9)]
-    summary = summarise(rows, ["user"])
-    text = summary_text(summary, "x.jsonl", "lexical")
-    assert text.count("user=") == MOST_GROUPS < len(summary.groups)
-    assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
-
-
-def test_columns_are_what_the_log_has_and_a_rate_of_few_answers_is_not_measurable() -> None:
+def test_a_terminal_shows_the_largest_groups_and_a_rate_of_few_answers_is_not_measurable() -> None:
     rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
     rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
     table = groups_table(summarise(rows, ["user"]))
-    assert table.header[-1] == "cost"
-    assert [line[:2] for line in table.rows] == [("all", "24"), ("user=many", "20"), ("user=few", "4")]
-    assert "not measurable" in table.rows[2][2]
-    assert [line[-1] for line in table.rows] == ["0.5", "0.5", "-"]
+    assert [(*line[:2], line[-1]) for line in table.rows] == [
+        *(("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-"))
+    ]
+    assert (table.header[-1], "not measurable" in table.rows[2][2]) == ("cost", True)
+    rows += [row(n, GOOD, None, labels={"user": str(n)}) for n in range(100, 100 + MOST_GROUPS)]
+    text = summary_text(summarise(rows, ["user"]), "x.jsonl", "lexical")
+    assert text.count("user=") == MOST_GROUPS
+    assert "2 smaller groups are not shown" in text
 
 
 def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
@@ -126,13 +122,13 @@ def test_secrets_reach_neither_terminal_nor_page() -> None:
     answer = f"Use {secret} here, password: hunter2000x, and fly to Mars."
     of = row(1, answer, 0.9, query=f"Is it {secret}?", reference=f"key {secret}", model=secret, query_id=f"a-{secret}")
     text = summary_text(summarise([of], ["model"]), "x.jsonl", "lexical")
-    assert secret[:12] not in text
-    assert "hunter2000x" not in text
+    assert not any(hidden in text for hidden in (secret[:12], "hunter2000x"))
     assert "   answer    [[Use <secret> here, password: <secret>, and fly to Mars.]]\n" in text
     on_page = text_of(answer, 99, [Span(4, 4 + len(secret), "x")], [Span(len(answer) - 5, len(answer) - 1)])
-    flagged, marked = (" here, password: <secret>, and fly to ", "Mars")
-    assert [piece.text for piece in on_page.pieces] == ["Use ", "<secret>", flagged, marked, "."]
-    assert [piece.marked for piece in on_page.pieces] == [False, False, False, True, False]
+    flagged = " here, password: <secret>, and fly to "
+    assert [(piece.text, piece.marked) for piece in on_page.pieces] == [
+        *(("Use ", False), ("<secret>", False), (flagged, False), ("Mars", True), (".", False))
+    ]
 
 
 @pytest.fixture
