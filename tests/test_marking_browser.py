@@ -12,7 +12,6 @@ from lm_eval_tasks.results.marks.lines import read_marks
 from tests.marking_pages import TEXTS, content, with_answers
 from tests.marking_tab import CATEGORIES, Start, drag, marked, middle, parts, press, saved, sign_in
 
-pytest_plugins = ["tests.marking_tab"]
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 

@@ -20,7 +20,6 @@ from tests.marking_pages import content
 from tests.marking_tab import CATEGORIES, Start, drag, drop, marked, middle, parts, press, saved, sign_in, units
 from tests.report_runs import HOSTILE
 
-pytest_plugins = ["tests.marking_tab"]
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 
