@@ -53,12 +53,6 @@ def test_what_a_command_cannot_do_is_said_before_the_work(
     assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
 
 
-def test_a_recipe_is_shown_without_naming_its_detector(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch", reason="recipes are for detectors of the extra hf")
-    assert main(["train", "--show"]) == 0
-    assert capsys.readouterr().out.startswith("name: encoder\n")
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -135,6 +129,5 @@ def test_the_documents_show_what_the_sample_log_gives(
     assert table in (ROOT / "lm_eval_tasks" / "results" / "logs" / "README.md").read_text("utf-8")
     said = re.search(r"all +20 +(\S+ % \[[^,]+ %), n = 19\]", table)
     assert said is not None
-    assert f"# 1 of 20 answers declines; of the others {said[1]}] are flagged" in (ROOT / "README.md").read_text(
-        "utf-8"
-    )
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"# 1 of 20 answers declines; of the others {said[1]}] are flagged" in readme

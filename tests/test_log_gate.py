@@ -69,12 +69,9 @@ def test_a_baseline(value: float, low: float, high: float, n: int, status: int) 
     assert gate.check_baseline(value, low, high, n).status == status
 
 
-@pytest.mark.parametrize(
-    ("statuses", "status"),
-    [((PASSED, PASSED), 0), ((PASSED, UNDECIDED), 2), ((UNDECIDED, FAILED), 1), ((), 0)],
-)
-def test_a_failed_check_decides_then_an_undecided_one(statuses: tuple[int, ...], status: int) -> None:
-    assert gate.exit_status([Check("", each, "") for each in statuses]) == status
+def test_a_failed_check_decides_then_an_undecided_one() -> None:
+    for statuses, status in [((PASSED, PASSED), 0), ((PASSED, UNDECIDED), 2), ((UNDECIDED, FAILED), 1), ((), 0)]:
+        assert gate.exit_status([Check("", each, "") for each in statuses]) == status
 
 
 @pytest.mark.parametrize(
