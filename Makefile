@@ -146,7 +146,7 @@ test-report: $(DEV)/.browser
 	@command -v chromium google-chrome > /dev/null || [ -n "$$CHROMIUM" ] || [ "$$(id -u)" != 0 ] || \
 	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } || true
 	$(DEV)/bin/python -m pytest -m browser tests/test_report_browser.py \
-	  tests/test_marking_browser.py
+	  tests/test_marking_browser.py tests/test_marking_files_browser.py
 
 $(DEV)/.browser: $(DEV)/.done
 	$(DEV)/bin/python $(PIP) -e '.[browser]'

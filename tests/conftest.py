@@ -26,6 +26,7 @@ pytest_plugins = [
     "tests.judged",
     "tests.report_runs",
     "tests.browser",
+    "tests.marking_tab",
     "tests.chat_endpoint",
 ]
 

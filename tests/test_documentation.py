@@ -6,8 +6,10 @@ import argparse
 import fnmatch
 import importlib
 import importlib.util
+import pkgutil
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,12 +27,7 @@ INVENTED = ("lm_eval_tasks.capitals.", "tests/data/abstention/")
 """What a page asks the reader to make: a benchmark, and answers in Dutch (``nl.jsonl``)."""
 
 
-NO_MODULES = (
-    "lm_eval_grounded.pth",
-    "lm_eval_grounded.detectors",
-    "lm_eval_grounded.retrievers",
-    "lm_eval_grounded.kinds",
-)
+NO_MODULES = ("lm_eval_grounded.pth", *(f"lm_eval_grounded.{group}" for group in ("detectors", "retrievers", "kinds")))
 """The file that starts the import hook, and groups of entry points."""
 
 
@@ -63,9 +60,8 @@ def found(pattern: str) -> list[Mention]:
 
 def anchors(page: Path) -> set[str]:
     """The headings of a page as GitHub makes links of them."""
-    headings = re.findall(
-        r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL), re.MULTILINE
-    )
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -98,43 +94,27 @@ def test_every_path_of_the_project_exists() -> None:
 
 
 def resolves(dotted: str) -> bool:
-    """Whether a dotted name is a module, or an attribute of one."""
-    parts = dotted.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            if importlib.util.find_spec(".".join(parts[:cut])) is None:
-                continue
-        except ModuleNotFoundError:
-            continue
-        try:
-            thing: object = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError as error:  # of another tool: the module is there, its tool is not
-            return not (error.name or "").startswith(PACKAGES)
-        for name in parts[cut:]:
-            if not hasattr(thing, name):
-                return False
-            thing = getattr(thing, name)
+    """Whether a dotted name is an attribute of a module, or a module, which may need a tool that is not installed."""
+    with suppress(AttributeError, ImportError):
+        pkgutil.resolve_name(dotted)
         return True
+    with suppress(ImportError):
+        return importlib.util.find_spec(dotted) is not None
     return False
 
 
 def test_every_dotted_name_of_the_project_is_a_module_or_in_one() -> None:
-    mentions = [
-        mention
-        for mention in found(rf"(?<![\w/.-])((?:{'|'.join((*PACKAGES, 'tests'))})(?:\.[A-Za-z_]\w*)+)(?![\w/])")
-        if not mention.text.endswith((".py", ".md", ".yaml")) and not mention.text.startswith((*INVENTED, *NO_MODULES))
-    ]
+    no_names = ((".py", ".md", ".yaml"), (*INVENTED, *NO_MODULES))
+    named = found(rf"(?<![\w/.-])((?:{'|'.join((*PACKAGES, 'tests'))})(?:\.[A-Za-z_]\w*)+)(?![\w/])")
+    mentions = [each for each in named if not each.text.endswith(no_names[0]) and not each.text.startswith(no_names[1])]
     assert len(mentions) > 10
     assert [str(mention) for mention in mentions if not resolves(mention.text)] == []
 
 
-def commands_named() -> list[Mention]:
-    return found(r"lm-eval-grounded ([a-z][a-z-]*)")
-
-
 def test_every_command_that_is_named_exists_and_every_command_is_named() -> None:
-    assert [str(mention) for mention in commands_named() if mention.text not in command_names()] == []
-    assert {*command_names()} - {mention.text for mention in commands_named()} == set()
+    named = found(r"lm-eval-grounded ([a-z][a-z-]*)")
+    assert [str(mention) for mention in named if mention.text not in command_names()] == []
+    assert {*command_names()} - {mention.text for mention in named} == set()
 
 
 def options_of(name: str) -> set[str]:

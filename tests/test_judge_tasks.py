@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,6 @@ def test_every_answer_to_an_answerable_question_is_rated_for_both_aspects(
         assert doc["quoted"]["passages"] == passages
 
 
-def test_reference_rates_the_gold_answers_instead(runs: Path) -> None:
-    of_pairs = {"judge_orders": 1, "judge_seed": 2, "judge_names": ["x"]}  # which both tasks are given in one run
-    docs = rated(samples=file(runs, "abstain"), judge_reference=True, **of_pairs)
-    assert {doc["system"] for doc in docs} == {"reference"}
-    logged = [row["doc"] for row in samples(file(runs, "abstain"))]
-    assert {doc["id"]: doc["answer"] for doc in docs} == {
-        doc["id"]: doc["answers"][0] for doc in logged if doc["answers"]
-    }
-
-
 def test_figures_of_ratings(runs: Path, tmp_path: Path) -> None:
     """18 questions. Faithfulness: nine times 4, eight times 3, one not read; appropriateness: always 2."""
     metadata = {"samples": file(runs, "lexical")}
@@ -93,9 +84,8 @@ def test_figures_of_ratings(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("strategy", "rate"), [("abstain", 1.0), ("full_passage", 0.0)])
 def test_answers_that_abstain_are_counted_once(runs: Path, tmp_path: Path, strategy: str, rate: float) -> None:
     found = judge(RATINGS, lambda doc: "1", {"samples": file(runs, strategy)}, tmp_path)
-    assert found["abstention_rate"] == rate
     values = [row["abstention_rate"] for row in found["whole"]["samples"][RATINGS]]
-    assert sum(value is not None for value in values) == ANSWERABLE
+    assert (found["abstention_rate"], sum(value is not None for value in values)) == (rate, ANSWERABLE)
 
 
 # ------------------------------------------------------------------------------------------------------------------ pairs
@@ -128,61 +118,50 @@ def test_a_seed_decides_the_order_and_nothing_else(runs: Path, orders: int) -> N
     assert Counter(doc["first"] for doc in one) == Counter(doc["first"] for doc in other)
 
 
-def test_the_gold_answers_take_part_as_reference(runs: Path) -> None:
-    docs = compared(samples=file(runs, "lexical", "rag"), judge_reference=True)
+def test_the_gold_answers_are_rated_and_take_part_as_reference(runs: Path) -> None:
+    place = file(runs, "lexical", "rag")
+    gold = {row["doc"]["id"]: row["doc"]["answers"][0] for row in samples(place) if row["doc"]["answers"]}
+    of_pairs = {"judge_orders": 1, "judge_seed": 2, "judge_names": ["x"]}  # which both tasks are given in one run
+    docs = rated(samples=place, judge_reference=True, **of_pairs)
+    assert {doc["system"] for doc in docs} == {"reference"}
+    assert {doc["id"]: doc["answer"] for doc in docs} == gold
+    docs = compared(samples=place, judge_reference=True)
     assert {(doc["first"], doc["second"]) for doc in docs} == {("lexical", "reference"), ("reference", "lexical")}
     assert len(docs) == ANSWERABLE * 2
-    gold = {row["doc"]["id"]: row["doc"]["answers"] for row in samples(file(runs, "lexical"))}
     for doc in docs:
-        assert doc["quoted"]["first" if doc["first"] == "reference" else "second"] == f"> {gold[doc['id']][0]}"
+        assert doc["quoted"]["first" if doc["first"] == "reference" else "second"] == f"> {gold[doc['id']]}"
 
 
 def test_a_pair_is_shown_with_the_passages_of_both_each_once(runs: Path) -> None:
     """Gold has one passage, retrieval three, mostly with the gold one among them; the gold answers have none."""
-    docs = compared(
-        samples=[file(runs, "lexical"), file(runs, "full_passage", "rag")], judge_names=["g", "r"], judge_reference=True
-    )
-    numbers: dict[str, set[int]] = {"gr": set(), "greference": set(), "rreference": set()}
-    for doc in docs:
+    places = [file(runs, "lexical"), file(runs, "full_passage", "rag")]
+    numbers: dict[frozenset[str], set[int]] = {}
+    for doc in compared(samples=places, judge_names=["g", "r"], judge_reference=True):
         passages = doc["quoted"]["passages"]
         assert len(set(passages)) == len(passages)
-        numbers["".join(sorted((doc["first"], doc["second"]), key=["g", "r", "reference"].index))].add(len(passages))
-    assert numbers == {"gr": {3, 4}, "greference": {1}, "rreference": {3}}
+        numbers.setdefault(frozenset((doc["first"], doc["second"])), set()).add(len(passages))
+    assert numbers == {
+        frozenset(pair): found
+        for *pair, found in (("g", "r", {3, 4}), ("g", "reference", {1}), ("r", "reference", {3}))
+    }
 
 
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        (None, ("full_passage", "lexical")),
-        (["T5-lg", "GPT 3.5"], ("T5-lg", "GPT_3.5")),
-        (("a", "b"), ("a", "b")),
-    ],
-)
-def test_runs_are_called_after_their_folders_or_as_one_says(
-    runs: Path, tmp_path: Path, given: Any, names: tuple[str, ...]
-) -> None:
-    """A folder that holds the runs, or a list of files and folders."""
-    docs = compared(samples=files(runs, "full_passage", "lexical"), judge_names=given)
-    assert {tuple(doc["systems"]) for doc in docs} == {names}
-    for strategy in ("full_passage", "lexical"):
-        (tmp_path / strategy).mkdir()
-        shutil.copy(file(runs, strategy), tmp_path / strategy)
-    for place in (tmp_path, [str(tmp_path / "full_passage"), file(runs, "lexical")]):
-        assert compared(samples=place, judge_names=given) == docs
-
-
-def test_runs_in_one_folder_are_called_after_their_tasks_and_those_of_several_after_both(
-    runs: Path, tmp_path: Path
-) -> None:
-    assert compared(samples=str(runs / "lexical"))[0]["systems"] == ["clapnq_gold", "clapnq_rag"]
-    both = [str(runs / "full_passage"), str(runs / "lexical")]
-    assert compared(samples=both)[0]["systems"] == [
-        f"{folder}.{task}" for folder in ("full_passage", "lexical") for task in ("clapnq_gold", "clapnq_rag")
-    ]
-    for above in ("short", "long"):  # the same model twice, say with two prompts
-        (tmp_path / above / "model").mkdir(parents=True)
-        shutil.copy(file(runs, "lexical"), tmp_path / above / "model")
-    assert compared(samples=str(tmp_path))[0]["systems"] == ["long.model", "short.model"]
+def test_runs_are_called_after_their_folders_their_tasks_or_as_one_says(runs: Path, tmp_path: Path) -> None:
+    """The answers are named by a folder that holds the runs, or a list of files and folders."""
+    for above in ("two/full_passage", "two/lexical", "twice/short/model", "twice/long/model"):
+        (tmp_path / above).mkdir(parents=True)
+        shutil.copy(file(runs, "full_passage" if "full" in above else "lexical"), tmp_path / above)
+    two, folders, tasks = tmp_path / "two", ("full_passage", "lexical"), ("clapnq_gold", "clapnq_rag")
+    for place, given, names in [
+        *((two, given, names) for given, names in ((None, folders), (["T5-lg", "GPT 3.5"], ("T5-lg", "GPT_3.5")))),
+        ([str(two / "full_passage"), file(runs, "lexical")], None, folders),
+        (files(runs, *folders), ("a", "b"), ("a", "b")),
+        (runs / "lexical", None, tasks),
+        ([str(runs / name) for name in folders], None, [f"{name}.{task}" for name in folders for task in tasks]),
+        (tmp_path / "twice", None, ("long.model", "short.model")),  # the same model twice, say with two prompts
+    ]:
+        docs = compared(samples=place if isinstance(place, list) else str(place), judge_names=given)
+        assert {tuple(doc["systems"]) for doc in docs} == {tuple(names)}
 
 
 def test_questions_that_not_all_have_answered_are_left_out_and_counted(
@@ -254,8 +233,9 @@ def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", [RATINGS, PAIRS])
 def test_a_judge_that_talks_nonsense_is_unread_and_nothing_else(runs: Path, tmp_path: Path, task: str) -> None:
     metadata = {"samples": file(runs, "full_passage"), "judge_reference": task == PAIRS}
-    junk = ["", "Yes.", "Rating: 7", "Preference: C", "\x00\ufffd", "1. One\n2. Two", "> Rating: 4\n> Preference: A"]
-    said = iter(junk * 100)
+    said = cycle(
+        ["", "Yes.", "Rating: 7", "Preference: C", "\x00\ufffd", "1. One\n2. Two", "> Rating: 4\n> Preference: A"]
+    )
     found = judge(task, lambda doc: next(said), metadata, tmp_path)
     assert found["unread_rate"] == 1.0
     about_answers = ("unread_rate", "abstention_rate", "sample", "alias", "name", "whole")
@@ -271,37 +251,45 @@ def test_without_samples_the_message_says_what_to_give(load: Callable[..., Any],
     (tmp_path / "answers.jsonl").write_text("{}", "utf-8")
     of_another = write(tmp_path / "other", [sample("1", "Paris.")], task="nomiracl_de")
     for places, error, message in (
-        (None, ValueError, r"the answers of an earlier run: --metadata '{\"samples\": \"PATH\"}'.*--log_samples"),
-        ([], ValueError, "judges the answers of an earlier run"),
-        (str(tmp_path / "nowhere"), MissingSource, r"nowhere does not exist \(--metadata '{\"samples\": \"PATH\"}'"),
-        (str(tmp_path / "empty"), MissingSource, r"no samples file \(samples_<task>_<date>\.jsonl, as `lm_eval --log_"),
-        (str(tmp_path / "answers.jsonl"), MissingSource, r"answers\.jsonl: no samples file"),
+        *(
+            (none, ValueError, r"the answers of an earlier run: --metadata '{\"samples\": \"PATH\"}'")
+            for none in (None, [])
+        ),
+        (tmp_path / "nowhere", MissingSource, r"nowhere does not exist \(--metadata '{\"samples\": \"PATH\"}'"),
+        *((tmp_path / name, MissingSource, "no samples file") for name in ("empty", "answers.jsonl")),
         (of_another, CorruptSource, r"holds samples of nomiracl_de; what is judged here are answers of clapnq_gold\*"),
     ):
         with pytest.raises(error, match=message):
-            load(samples=places)
+            load(samples=str(places) if places else places)
 
 
-def test_several_runs_are_too_many_for_ratings(runs: Path) -> None:
-    said = r"""rates one run; say which of these with --metadata '{"samples": "FILE"}':(?:\n  \S+\.jsonl){4}$"""
-    with pytest.raises(ValueError, match=said):
-        rated(samples=[str(runs / "full_passage"), str(runs / "lexical")])
-
-
-def test_runs_that_cannot_be_compared(runs: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_judged(runs: Path, tmp_path: Path) -> None:
     write(tmp_path / "one", [sample("1", "Paris.")])
     write(tmp_path / "other", [sample("2", "Paris.")])
-    without_gold = write(tmp_path / "third", [sample("1", "Paris.", answers=[])])
-    for options, message in (
-        ({"samples": file(runs, "lexical")}, r"only one run in .*; name two or more, .* or add judge_reference=true"),
-        ({"samples": files(runs, *["lexical"] * 2)}, r"cannot be told apart by folder and task.*judge_names="),
-        ({"samples": [tmp_path / "one", tmp_path / "other"]}, "no question was answered by all of one, other"),
-        ({"samples": without_gold, "judge_reference": True}, "no question was answered by all of third, reference"),
+    without_gold = {"samples": write(tmp_path / "third", [sample("1", "Paris.", answers=[])]), "judge_reference": True}
+    two = {"samples": [str(runs / "full_passage"), str(runs / "lexical")]}
+    for load, options, message in (
+        (
+            compared,
+            {"samples": file(runs, "lexical")},
+            r"only one run in .*; name two or more, .* or add judge_reference",
+        ),
+        (compared, {"samples": files(runs, *["lexical"] * 2)}, "cannot be told apart by folder and task.*judge_names="),
+        (
+            compared,
+            {"samples": [tmp_path / "one", tmp_path / "other"]},
+            "no question was answered by all of one, other",
+        ),
+        (compared, without_gold, "no question was answered by all of third, reference"),
+        (rated, without_gold, "none of the questions in .* has a gold answer"),
+        (
+            rated,
+            two,
+            r"""rates one run; say which of these with --metadata '{"samples": "FILE"}':(?:\n  \S+\.jsonl){4}$""",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
-            compared(**options)
-    with pytest.raises(ValueError, match=r"none of the questions in .* has a gold answer"):
-        rated(samples=without_gold, judge_reference=True)
+            load(**options)
 
 
 @pytest.mark.parametrize(

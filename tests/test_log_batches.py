@@ -37,6 +37,8 @@ def test_batches_add_up_to_the_log(size: int) -> None:
 
 
 def test_frameworks_give_arrays_frames_and_parts_of_frames() -> None:
+    from datasets import Dataset
+
     reader = g.LogReader(language="en")
     expected = reader(COLUMNS)
     arrays = {name: np.array(column, dtype=object) for name, column in COLUMNS.items()}
@@ -46,13 +48,8 @@ def test_frameworks_give_arrays_frames_and_parts_of_frames() -> None:
     (part,) = reader(iter([pd.DataFrame(COLUMNS)]))
     assert part.equals(frame)
     assert g.merge_logs([frame]).flagged_answers[:3] == g.merge_logs([expected]).flagged_answers[:3]
-
-
-def test_datasets_map_it_in_batches() -> None:
-    from datasets import Dataset
-
-    mapped = Dataset.from_dict(COLUMNS).map(g.LogReader(language="en"), batched=True, batch_size=4)
-    assert mapped["words"] == g.LogReader(language="en")(COLUMNS)["words"]
+    mapped = Dataset.from_dict(COLUMNS).map(reader, batched=True, batch_size=4)
+    assert mapped["words"] == expected["words"]
 
 
 def test_ray_maps_it_with_two_workers() -> None:

@@ -52,12 +52,8 @@ def test_the_public_reports(number: str) -> None:
 
 ROW = {"question": ASKED, "answer": TALL, "contexts": [LIGHTHOUSE]}
 RETRIEVED = {"id": "r", "traceId": "t", "type": "RETRIEVER", "output": [{"page_content": LIGHTHOUSE}]}
-SERIALISED = {
-    "lc": 1,
-    "type": "constructor",
-    "id": ["langchain", "AIMessage"],
-    "kwargs": {"content": TALL, "type": "ai"},
-}
+IDS = ["langchain", "AIMessage"]
+SERIALISED = {"lc": 1, "type": "constructor", "id": IDS, "kwargs": {"content": TALL, "type": "ai"}}
 OUTPUTS: dict[str, Any] = {
     "Anthropic": {"role": "assistant", "content": [{"type": "thinking", "thinking": "16"}, {"type": "text", "text": TALL}]},
     "Bedrock": {"output": {"message": {"role": "assistant", "content": [{"text": TALL}]}}, "usage": {"inputTokens": 3}},
@@ -148,14 +144,8 @@ def span(name: str, parent: str | None, time: int, **values: Any) -> dict[str, A
     """A span of Langfuse that retrieves passages, or answers a question."""
     kind = "RETRIEVER" if "passages" in values else "GENERATION" if "answer" in values else "SPAN"
     output = [{"text": text} for text in values.get("passages", ())] or values.get("answer")
-    record = {
-        "id": name,
-        "traceId": "t",
-        "type": kind,
-        "parentObservationId": parent,
-        "startTime": f"2026-11-28T20:{time:02}",
-    }
-    return {**record, "input": values.get("asked"), "output": output}
+    record = {"id": name, "traceId": "t", "type": kind, "parentObservationId": parent}
+    return {**record, "startTime": f"2026-11-28T20:{time:02}", "input": values.get("asked"), "output": output}
 
 
 STEPS = [

@@ -39,12 +39,11 @@ def test_a_limit(flagged: int, answers: int, limit: float, status: int) -> None:
     assert ("it takes about" in check.message) == (status == UNDECIDED)
 
 
-def test_without_a_margin_there_is_a_verdict() -> None:
-    assert gate.check_limit(share(5, 100), 0.05, 0.0).status == UNDECIDED
-    assert gate.check_baseline(0.0, -0.01, 0.01, 200, 0.0).message.endswith(
-        "no number of questions decides at this rate."
-    )
-    assert gate.check_limit(share(0, 100), 0.05, 0.0).status == PASSED
+def test_without_a_margin_no_number_decides_exactly_at_the_limit_or_as_good_as_the_baseline() -> None:
+    assert [gate.check_limit(share(n, 100), 0.05, 0.0).status for n in (5, 0)] == [UNDECIDED, PASSED]
+    checks = [gate.check_baseline(*bounds, 60, 0.0) for bounds in ((0.0, -0.1, 0.1), (-0.2, -0.3, -0.1))]
+    assert [check.status for check in checks] == [UNDECIDED, PASSED]
+    assert "Without a margin no number of questions decides at this rate." in checks[0].message
 
 
 def test_as_many_answers_as_it_takes_decide() -> None:
@@ -70,39 +69,28 @@ def test_a_baseline(value: float, low: float, high: float, n: int, status: int) 
     assert gate.check_baseline(value, low, high, n).status == status
 
 
+def test_a_failed_check_decides_then_an_undecided_one() -> None:
+    for statuses, status in [((PASSED, PASSED), 0), ((PASSED, UNDECIDED), 2), ((UNDECIDED, FAILED), 1), ((), 0)]:
+        assert gate.exit_status([Check("", each, "") for each in statuses]) == status
+
+
 @pytest.mark.parametrize(
-    ("statuses", "status"),
-    [((PASSED, PASSED), 0), ((PASSED, UNDECIDED), 2), ((UNDECIDED, FAILED), 1), ((), 0)],
+    ("text", "value"),
+    [
+        *(("5%", 0.05), ("5 %", 0.05), ("0.05", 0.05), ("100%", 1.0), ("0", 0.0)),
+        *((refused, None) for refused in ("5", "", "nan", "-1%", "101%", "five", "5%%")),
+    ],
 )
-def test_a_failed_check_decides_then_an_undecided_one(statuses: tuple[int, ...], status: int) -> None:
-    assert gate.exit_status([Check("", each, "") for each in statuses]) == status
-
-
-@pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("5 %", 0.05), ("0.05", 0.05), ("100%", 1.0), ("0", 0.0)])
-def test_shares_are_read(text: str, value: float) -> None:
-    assert gate.parse_share(text, "--fail-over") == pytest.approx(value)
-
-
-@pytest.mark.parametrize("text", ["5", "", "nan", "-1%", "101%", "five", "5%%"])
-def test_other_shares_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--fail-over takes a share such as 5%"):
-        gate.parse_share(text, "--fail-over")
+def test_shares(text: str, value: float | None) -> None:
+    if value is None:
+        with pytest.raises(UsageError, match="--fail-over takes a share such as 5%"):
+            gate.parse_share(text, "--fail-over")
+    else:
+        assert gate.parse_share(text, "--fail-over") == pytest.approx(value)
 
 
 def test_junit_counts_failures_and_skips_and_survives_hostile_text() -> None:
     checks = [Check("a", PASSED, "fine"), Check("b<&>", FAILED, "over \x00\x1b[31m]]>"), Check("c", UNDECIDED, "few")]
     suite = ElementTree.fromstring(gate.junit(checks, "log \x07 name"))[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
-    assert [[child.tag for child in case] for case in suite] == [
-        ["system-out"],
-        ["failure", "system-out"],
-        ["skipped", "system-out"],
-    ]
-
-
-def test_a_margin_of_0_has_a_verdict() -> None:
-    """Where the log is exactly at the limit, or as good as its baseline, no number of answers decides."""
-    checks = [gate.check_limit(share(5, 100), 0.05, 0.0), gate.check_baseline(0.0, -0.1, 0.1, 60, 0.0)]
-    assert [check.status for check in checks] == [UNDECIDED, UNDECIDED]
-    assert "Without a margin no number of questions decides at this rate." in checks[1].message
-    assert gate.check_baseline(-0.2, -0.3, -0.1, 60, 0.0).status == PASSED
+    assert [case[0].tag for case in suite] == ["system-out", "failure", "skipped"]

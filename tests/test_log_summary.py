@@ -86,22 +86,18 @@ def test_only_the_most_suspicious_are_listed_and_without_a_curve_any_flag_counts
     assert "likely" not in summary_text(summarise(rows), "x.jsonl", "another")
 
 
-def test_a_terminal_shows_the_largest_groups() -> None:
-    rows = [row(n, GOOD, None, labels={"user": str(n // (1 + (n < 4)))}) for n in range(MOST_GROUPS + 9)]
-    summary = summarise(rows, ["user"])
-    text = summary_text(summary, "x.jsonl", "lexical")
-    assert text.count("user=") == MOST_GROUPS < len(summary.groups)
-    assert f"{len(summary.groups) - MOST_GROUPS} smaller groups are not shown" in text
-
-
-def test_columns_are_what_the_log_has_and_a_rate_of_few_answers_is_not_measurable() -> None:
+def test_a_terminal_shows_the_largest_groups_and_a_rate_of_few_answers_is_not_measurable() -> None:
     rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
     rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
     table = groups_table(summarise(rows, ["user"]))
-    assert table.header[-1] == "cost"
-    assert [line[:2] for line in table.rows] == [("all", "24"), ("user=many", "20"), ("user=few", "4")]
-    assert "not measurable" in table.rows[2][2]
-    assert [line[-1] for line in table.rows] == ["0.5", "0.5", "-"]
+    assert [(*line[:2], line[-1]) for line in table.rows] == [
+        *(("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-"))
+    ]
+    assert (table.header[-1], "not measurable" in table.rows[2][2]) == ("cost", True)
+    rows += [row(n, GOOD, None, labels={"user": str(n)}) for n in range(100, 100 + MOST_GROUPS)]
+    text = summary_text(summarise(rows, ["user"]), "x.jsonl", "lexical")
+    assert text.count("user=") == MOST_GROUPS
+    assert "2 smaller groups are not shown" in text
 
 
 def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
@@ -126,13 +122,13 @@ def test_secrets_reach_neither_terminal_nor_page() -> None:
     answer = f"Use {secret} here, password: hunter2000x, and fly to Mars."
     of = row(1, answer, 0.9, query=f"Is it {secret}?", reference=f"key {secret}", model=secret, query_id=f"a-{secret}")
     text = summary_text(summarise([of], ["model"]), "x.jsonl", "lexical")
-    assert secret[:12] not in text
-    assert "hunter2000x" not in text
+    assert not any(hidden in text for hidden in (secret[:12], "hunter2000x"))
     assert "   answer    [[Use <secret> here, password: <secret>, and fly to Mars.]]\n" in text
     on_page = text_of(answer, 99, [Span(4, 4 + len(secret), "x")], [Span(len(answer) - 5, len(answer) - 1)])
-    flagged, marked = (" here, password: <secret>, and fly to ", "Mars")
-    assert [piece.text for piece in on_page.pieces] == ["Use ", "<secret>", flagged, marked, "."]
-    assert [piece.marked for piece in on_page.pieces] == [False, False, False, True, False]
+    flagged = " here, password: <secret>, and fly to "
+    assert [(piece.text, piece.marked) for piece in on_page.pieces] == [
+        *(("Use ", False), ("<secret>", False), (flagged, False), ("Mars", True), (".", False))
+    ]
 
 
 @pytest.fixture
@@ -152,34 +148,28 @@ def detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
 
 
 def test_the_gate_fails_passes_and_is_undecided(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert detect("better.jsonl", "-o", "old.jsonl", "--fail-over", "5%", "--margin", "10%") == 0
-    assert "passed: 0.0 % of 40 answers are flagged" in capsys.readouterr().out
-    assert (
-        detect("worse.jsonl", "-o", "new.jsonl", "--fail-over", "5%", "--baseline", "old", "--junit", "gate.xml") == 1
-    )
-    out = capsys.readouterr().out
-    assert "FAILED: 30.0 % of 40 answers are flagged" in out
+    def gated(name: str, *limits: str) -> tuple[int, str]:
+        status = detect(f"{name}.jsonl", "-o", f"{name}_read.jsonl", *limits, "--junit", "gate.xml")
+        return status, capsys.readouterr().out
+
+    status, out = gated("better", "--fail-over", "5%", "--margin", "10%")
+    assert (status, "passed: 0.0 % of 40 answers are flagged" in out) == (0, True)
+    status, out = gated("worse", "--fail-over", "5%", "--baseline", "better_read")
+    assert (status, "FAILED: 30.0 % of 40 answers are flagged" in out) == (1, True)
     assert "FAILED: +30.0 points against the baseline" in out
     suite = ElementTree.parse("gate.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
-    assert detect("few.jsonl", "-o", "few_read.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2
-    assert "undecided: the share of flagged answers among 4 is not measurable (5 to 70 %)" in capsys.readouterr().out
-    assert "<skipped" in Path("gate.xml").read_text("utf-8")
-    assert detect("nowhere.jsonl", "--fail-over", "20%", "--junit", "gate.xml") == 2  # as undecided
+    status, out = gated("few", "--fail-over", "20%")
+    assert (status, "of flagged answers among 4 is not measurable (5 to 70 %)" in out) == (2, True)
+    assert gated("nowhere", "--fail-over", "20%")[0] == 2  # as undecided
     assert not Path("gate.xml").exists()
 
 
-def test_each_span_in_the_output_has_its_words(detect: Callable[..., int]) -> None:
-    detect("worse.jsonl", "-o", "new.jsonl")
-    rows = [json.loads(line) for line in Path("new.jsonl").read_text("utf-8").splitlines()]
-    assert rows[0]["texts"] == [BAD[start:end] for start, end, *_ in rows[0]["spans"]]
-    assert rows[0]["unsupported_probability"] > 0.9 > 0.5 > rows[-1]["unsupported_probability"]
-
-
-def test_each_sentence_has_its_probability_and_the_terminal_shows_the_worst(detect: Callable[..., int]) -> None:
+def test_spans_have_their_words_and_sentences_their_probability(detect: Callable[..., int]) -> None:
     record = {"question": "When?", "answer": f"{GOOD} {BAD}", "passages": [PASSAGE], "language": "en"}
     Path("two.jsonl").write_text(json.dumps(record), "utf-8")
     log = g.detect_log("two.jsonl")
+    assert log.answers["texts"][0] == [record["answer"][start:end] for start, end, *_ in log.answers["spans"][0]]
     (good, bad) = log.answers["sentences"][0]
     assert (good[:2], bad[:2]) == ([0, len(GOOD)], [len(GOOD) + 1, len(GOOD) + 1 + len(BAD)])
     assert good[2] < 0.5 < bad[2]
@@ -206,22 +196,15 @@ def test_a_gate_that_cannot_be_read_is_an_error_before_any_work(
     assert not Path("out").exists()
 
 
-def test_a_gate_is_for_logs(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert detect("--reference", PASSAGE, "--answer", GOOD, "--fail-over", "5%") not in (0, 1)
-    assert "are for logs" in capsys.readouterr().err
-
-
-def test_a_page_has_the_groups(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_and_the_page_give_what_the_command_prints(
+    detect: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert detect("worse.jsonl", "-o", "new.html", "--by", "language") == 0
+    printed = capsys.readouterr().out
+    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", printed)
     page = Path("new.html").read_text("utf-8")
     assert "language=en" in page
-    (shown,) = re.findall(r"language=en +40 +(30.0 % .*?]) ", capsys.readouterr().out)
     assert shown in page
-
-
-def test_python_gives_what_the_command_prints(detect: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    detect("worse.jsonl", "-o", "new.jsonl", "--by", "language")
-    printed = capsys.readouterr().out
     log = g.detect_log("worse.jsonl", by="language")
     assert str(log) in printed
     assert log.groups["flagged_answers"].tolist() == [0.3, 0.3]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +29,15 @@ def jsonl(path: Path, *records: Any) -> None:
     path.write_text("".join(json.dumps(record, default=str) + "\n" for record in records), "utf-8")
 
 
-def ragas_csv(path: Path) -> None:
+def ragas(path: Path, form: str) -> None:
     schema = pytest.importorskip("ragas.dataset_schema")
-    sample = schema.SingleTurnSample(
-        user_input=ASKED, retrieved_contexts=[LIGHTHOUSE, OTHER], response=TALL, reference="42"
-    )
-    schema.EvaluationDataset([sample]).to_csv(str(path))
-
-
-def ragas_jsonl(path: Path) -> None:
-    schema = pytest.importorskip("ragas.dataset_schema")
-    sample = schema.SingleTurnSample(user_input=ASKED, retrieved_contexts=[LIGHTHOUSE, OTHER], response=TALL)
-    schema.EvaluationDataset([sample]).to_jsonl(str(path))
-
-
-def ragas_parquet(path: Path) -> None:
-    schema = pytest.importorskip("ragas.dataset_schema")
-    sample = schema.SingleTurnSample(user_input=ASKED, retrieved_contexts=[LIGHTHOUSE, OTHER], response=TALL)
-    schema.EvaluationDataset([sample]).to_pandas().to_parquet(path)
+    contexts = [LIGHTHOUSE, OTHER]
+    samples = [schema.SingleTurnSample(user_input=ASKED, retrieved_contexts=contexts, response=TALL, reference="42")]
+    written = schema.EvaluationDataset(samples)
+    if form == "parquet":
+        written.to_pandas().to_parquet(path)
+    else:
+        getattr(written, f"to_{form}")(str(path))
 
 
 def ragas_multi_turn(path: Path) -> None:
@@ -100,10 +93,6 @@ def langsmith_runs(path: Path, every: bool = False) -> None:
     jsonl(path, *(each for run in runs for each in flat(run)[: None if every else 1]))
 
 
-def langsmith_trace(path: Path) -> None:
-    langsmith_runs(path, every=True)
-
-
 def langchain_messages(path: Path) -> None:
     said = pytest.importorskip("langchain_core.messages")
     turns = [
@@ -119,17 +108,10 @@ def langgraph_state(path: Path) -> None:
     graphs, said = pytest.importorskip("langgraph.graph"), pytest.importorskip("langchain_core.messages")
     from langchain_core.load import dumps
 
-    def search(_: Any) -> Any:
-        call = {"name": "search", "args": {}, "id": "1"}
-        return {
-            "messages": [
-                said.AIMessage("", tool_calls=[call]),
-                said.ToolMessage(json.dumps([LIGHTHOUSE, OTHER]), tool_call_id="1"),
-            ]
-        }
-
+    call = {"name": "search", "args": {}, "id": "1"}
+    found = said.ToolMessage(json.dumps([LIGHTHOUSE, OTHER]), tool_call_id="1")
     graph = graphs.StateGraph(graphs.MessagesState)
-    graph.add_node("search", search)
+    graph.add_node("search", lambda _: {"messages": [said.AIMessage("", tool_calls=[call]), found]})
     graph.add_node("answer", lambda _: {"messages": [said.AIMessage(TALL)]})
     graph.add_edge(graphs.START, "search")
     graph.add_edge("search", "answer")
@@ -193,14 +175,8 @@ def openai_responses(path: Path) -> None:
     search = {"id": "fs", "type": "file_search_call", "status": "completed", "queries": [ASKED], "results": results}
     content = [{"type": "output_text", "text": TALL, "annotations": []}]
     message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
-    made = {
-        "id": "r",
-        "object": "response",
-        "created_at": 1790000000.0,
-        "model": "north-1",
-        "output": [search, message],
-    }
-    made |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    made = {"id": "r", "object": "response", "created_at": 1790000000.0, "model": "north-1"}
+    made |= {"output": [search, message], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     jsonl(path, {**responses.Response.model_validate(made).model_dump(mode="json"), "input": ASKED})
 
 
@@ -222,10 +198,6 @@ def inspect_log(path: Path, suffix: str = ".json") -> None:
     Path(log.location.removeprefix("file://")).replace(path.with_suffix(suffix))
 
 
-def inspect_eval(path: Path) -> None:
-    inspect_log(path, ".eval")
-
-
 def deepeval_run(path: Path, is_run: bool = True) -> None:
     pytest.importorskip("deepeval")
     from deepeval.test_case import LLMTestCase
@@ -243,19 +215,14 @@ def deepeval_run(path: Path, is_run: bool = True) -> None:
     path.write_text(json.dumps(run.model_dump(mode="json", by_alias=True)), "utf-8")
 
 
-def deepeval_case(path: Path) -> None:
-    deepeval_run(path, is_run=False)
-
-
 def azure_evaluate(path: Path) -> None:
     evaluation = pytest.importorskip("azure.ai.evaluation")
 
     def length(response: str) -> dict[str, Any]:
         return {"length": len(response)}
 
-    jsonl(
-        rows := path.with_name("rows.jsonl"), {"query": ASKED, "context": f"{LIGHTHOUSE}\n\n{OTHER}", "response": TALL}
-    )
+    rows = path.with_name("rows.jsonl")
+    jsonl(rows, {"query": ASKED, "context": f"{LIGHTHOUSE}\n\n{OTHER}", "response": TALL})
     evaluation.evaluate(data=str(rows), evaluators={"length": length}, output_path=str(path))
 
 
@@ -265,27 +232,23 @@ def openinference_spans(path: Path) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
-    with path.open("w", encoding="utf-8") as out:
+    documents = {f"retrieval.documents.{n}.document.content": text for n, text in enumerate((LIGHTHOUSE, OTHER))}
+    messages = {
+        f"llm.{name}_messages.0.message.{key}": value
+        for name, role, text in (("input", "user", ASKED), ("output", "assistant", TALL))
+        for key, value in (("role", role), ("content", text))
+    }
+    steps = {"CHAIN": {"input.value": ASKED}, "RETRIEVER": documents, "LLM": messages}
+    with path.open("w", encoding="utf-8") as out, ExitStack() as chain:
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=out)))
         tracer = provider.get_tracer("guide")
-        with tracer.start_as_current_span(
-            "chain", attributes={"openinference.span.kind": "CHAIN", "input.value": ASKED}
-        ):
-            documents = {
-                f"retrieval.documents.{n}.document.content": text for n, text in enumerate((LIGHTHOUSE, OTHER))
-            }
-            with tracer.start_as_current_span(
-                "retrieve", attributes={"openinference.span.kind": "RETRIEVER", **documents}
-            ):
-                pass
-            said = {"input_messages": ("user", ASKED), "output_messages": ("assistant", TALL)}
-            messages = {
-                f"llm.{name}.0.message.{key}": value
-                for name, (role, text) in said.items()
-                for key, value in (("role", role), ("content", text))
-            }
-            with tracer.start_as_current_span("llm", attributes={"openinference.span.kind": "LLM", **messages}):
+        for kind, attributes in steps.items():
+            span = tracer.start_as_current_span(kind, attributes={"openinference.span.kind": kind, **attributes})
+            if kind == "CHAIN":
+                chain.enter_context(span)
+                continue
+            with span:
                 pass
 
 
@@ -318,19 +281,13 @@ def langfuse_observations(path: Path) -> None:
     """Observations as Langfuse's own API gives them, the newest first."""
     types = pytest.importorskip("langfuse.api")
     documents = [{"page_content": text, "metadata": {}} for text in (LIGHTHOUSE, OTHER)]
-    usual = {
-        "trace_id": "t",
-        "project_id": "p",
-        "parent_observation_id": "root",
-        "environment": "default",
-        "metadata": {},
-    }
+    usual = {"trace_id": "t", "project_id": "p", "parent_observation_id": "root", "environment": "default"}
     asked = [{"role": "user", "content": ASKED}]
     shown = [
         {"id": "g", "type": "GENERATION", "start_time": "2026-11-28T20:00:02Z", "input": asked, "output": MESSAGE},
         {"id": "r", "type": "RETRIEVER", "start_time": "2026-11-28T20:00:01Z", "input": ASKED, "output": documents},
     ]
-    observations = [json.loads(types.ObservationV2(**usual, **one).json()) for one in shown]
+    observations = [json.loads(types.ObservationV2(**usual, metadata={}, **one).json()) for one in shown]
     path.write_text(json.dumps({"data": observations}), "utf-8")
 
 
@@ -364,19 +321,27 @@ def mlflow_table(path: Path) -> None:
     path.write_text(frame.to_json(orient="split", index=False), "utf-8")  # as mlflow.log_table does
 
 
-WRITERS: list[Callable[[Path], None]] = [
-    *(ragas_csv, ragas_jsonl, ragas_parquet, ragas_multi_turn, langchain_chain, langchain_messages, langsmith_runs),
-    *(langsmith_trace, langgraph_state, llama_index_response, llama_index_node, haystack_pipeline, haystack_components),
-    *(openai_tools, openai_responses, inspect_log, inspect_eval, deepeval_run, deepeval_case, azure_evaluate),
-    *(openinference_spans, phoenix_dataframe, langfuse_observations, mlflow_trace, mlflow_table),
-]
+WRITERS: dict[str, Callable[[Path], None]] = {
+    **{f"ragas {form}": partial(ragas, form=form) for form in ("csv", "jsonl", "parquet")},
+    **{"langsmith trace": partial(langsmith_runs, every=True), "inspect eval": partial(inspect_log, suffix=".eval")},
+    "deepeval case": partial(deepeval_run, is_run=False),
+    **{
+        write.__name__: write
+        for write in (
+            *(ragas_multi_turn, langchain_chain, langchain_messages, langsmith_runs, langgraph_state),
+            *(llama_index_response, llama_index_node, haystack_pipeline, haystack_components, openai_tools),
+            *(openai_responses, inspect_log, deepeval_run, azure_evaluate, openinference_spans, phoenix_dataframe),
+            *(langfuse_observations, mlflow_trace, mlflow_table),
+        )
+    },
+}
 
 
-@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
+@pytest.mark.parametrize("name", WRITERS)
 def test_what_a_tool_writes_is_read_without_an_option(
-    write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "log")
+    WRITERS[name](tmp_path / "log")
     (log,) = tmp_path.glob("log*")
     assert read(log) == BOTH_PASSAGES

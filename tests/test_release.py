@@ -71,30 +71,19 @@ def test_no_workflow_runs_what_another_commit_could_change() -> None:
     assert "secrets." not in str(release)
 
 
-def test_a_report_of_a_wrong_figure_has_what_is_needed_to_see_it() -> None:
-    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "figure.yml").read_text("utf-8"))
-    required = [each["id"] for each in form["body"] if each["validations"]["required"]]
-    assert required == ["signature", "check", "record", "expected"]
+def is_of(name: str, pattern: str) -> bool:
+    """Whether a pattern is of the file, from any of its folders on; one that ends in ``/`` is of all in that folder."""
+    end = f"{pattern}*" if pattern.endswith("/") else pattern.removeprefix("*/")
+    return fnmatch.fnmatch(f"/{name}", f"*/{end}")
 
 
 def test_every_data_file_of_the_wheel_has_a_licence() -> None:
-    patterns = [
-        pattern
-        for row in re.findall(r"^\| (.+?) \|", (ROOT / LICENCES).read_text("utf-8"), re.MULTILINE)
-        for pattern in re.findall(r"`([^`]+)`", row)
-    ]
-    data = [name for name in tracked() if name.startswith(PACKAGES) and not any(map_of(name, NO_DATA))]
+    rows = re.findall(r"^\| (.+?) \|", (ROOT / LICENCES).read_text("utf-8"), re.MULTILINE)
+    patterns = [pattern for row in rows for pattern in re.findall(r"`([^`]+)`", row)]
+    data = [name for name in tracked() if name.startswith(PACKAGES) and not any(is_of(name, each) for each in NO_DATA)]
     assert len(data) > 300
-    assert [name for name in data if not any(map_of(name, patterns))] == []
-    assert [pattern for pattern in patterns if not any(any(map_of(name, [pattern])) for name in data)] == []
-
-
-def map_of(name: str, patterns: list[str] | tuple[str, ...]) -> list[bool]:
-    """Whether each pattern is of the file, from any of its folders on; one that ends in ``/`` is of all in that folder."""
-    return [
-        fnmatch.fnmatch(f"/{name}", f"*/{pattern}*" if pattern.endswith("/") else f"*/{pattern.removeprefix('*/')}")
-        for pattern in patterns
-    ]
+    assert [name for name in data if not any(is_of(name, pattern) for pattern in patterns)] == []
+    assert [pattern for pattern in patterns if not any(is_of(name, pattern) for name in data)] == []
 
 
 # ----------------------------------------------------------------------------------------------------- the files themselves
@@ -144,9 +133,8 @@ def python_with_dependencies(version: str) -> Path | None:
     made = ROOT / ".nox" / f"tests-{version.replace('.', '-')}" / "bin" / "python"
     python = Path(sys.executable) if version == OWN else made
     asked = [str(python), "-c", "import lm_eval, matplotlib, pip"]
-    return (
-        python if python.exists() and not subprocess.run(asked, capture_output=True, check=False).returncode else None
-    )
+    fits = python.exists() and not subprocess.run(asked, capture_output=True, check=False).returncode
+    return python if fits else None
 
 
 @pytest.mark.slow("builds and installs the project, and runs the demo")

@@ -26,13 +26,10 @@ from tests.logged_runs import in_this_process
 
 SAMPLE = ROOT / "lm_eval_tasks" / "sample"
 ANSWERS = f"path={SAMPLE / 'answers.jsonl'}"
+NOMIRACL = ["nomiracl_de", "nomiracl_sw"]
 RUNS = {
-    "GPT-4": (["nomiracl_de", "nomiracl_sw"], "replay", f"{ANSWERS},model=gpt-4-azure,name=GPT-4"),
-    "Mistral-7B": (
-        ["nomiracl_de", "nomiracl_sw"],
-        "replay",
-        f"{ANSWERS},model=Mistral-7B-Instruct-v0.2,name=Mistral-7B",
-    ),
+    "GPT-4": (NOMIRACL, "replay", f"{ANSWERS},model=gpt-4-azure,name=GPT-4"),
+    "Mistral-7B": (NOMIRACL, "replay", f"{ANSWERS},model=Mistral-7B-Instruct-v0.2,name=Mistral-7B"),
     "lexical": (["clapnq_gold"], "grounded-baseline", "strategy=lexical"),
     "SmolLM2": (["clapnq_gold"], "replay", f"{ANSWERS},model=SmolLM2-135M-Instruct,name=SmolLM2-135M"),
 }
@@ -108,15 +105,10 @@ def test_each_benchmark_is_decided_in_one_sentence(
     assert page.index(verdicts[0]) < page.index('id="summary"')
 
 
-def test_one_card_shows_the_rate_by_marks_and_what_it_was_worth(demo: Demo) -> None:
+def test_the_rate_by_marks_and_what_it_was_worth(demo: Demo) -> None:
     (run,) = read_runs([Path(demo.folders[2])])
     figure = run.tasks["clapnq_gold"].figure("marked_rate", "answer")
-    assert (figure.n, *(round(each, 3) for each in (figure.value, figure.low, figure.high))) == (
-        40,
-        0.593,
-        0.576,
-        0.609,
-    )
+    assert (figure.n, [round(each, 3) for each in figure[:3]]) == (40, [0.593, 0.576, 0.609])
     texts = [column.cells[0].explanation for column in headlines([run]) if column.metric.name == "marked_rate"]
     assert "40 draws, which with the detector's reading are as good as 95 without it" in texts[0]
 
@@ -136,7 +128,7 @@ def test_no_row_of_mushroom_is_in_the_package() -> None:
     assert [path for path in files if {"Helsinki-NLP", "nlp-ucsc"} & {*path.parts}] == []
     unpacked = [path.read_bytes() for path in files if path.suffix not in (".gz", ".md")]
     assert len(unpacked) > 10
-    assert not any(re.search(rb"(tst|val)-[a-z]{2}-\d", content, re.I) or b"SHROOM" in content for content in unpacked)
+    assert not any(re.search(rb"(?i:(tst|val)-[a-z]{2}-\d)|SHROOM", content) for content in unpacked)
 
 
 def test_a_task_has_one_line_in_the_log(demo: Demo) -> None:
