@@ -132,7 +132,7 @@ def read_rows_with_offsets(path: Path, parse: Callable[[bytes], _Parsed]) -> Ite
     CorruptSource."""
     count = start = end = 0
     broken: tuple[int, str] | None = None
-    with path.open("rb", buffering=1 << 20) as stream:  # a line has a prompt of ten passages
+    with path.open("rb", buffering=1 << 17) as stream:  # a line has a prompt of ten passages
         for number, line in enumerate(stream, 1):
             start, end = end, end + len(line)
             if broken and line.strip():
