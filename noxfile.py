@@ -27,7 +27,7 @@ OTHERS = [each for each in (SUPPORTED[0], SUPPORTED[-1]) if each != OWN]  # what
 
 # Slow tests of what the harness does for us: its command, several processes, its models, an installation.
 OF_HARNESS = """
-    backends both_harnesses install judge_prompts making other_tasks ranks reproduce scoring shared_work unfinished
+    backends both_harnesses install making other_tasks ranks reproduce scoring shared_work unfinished
 """.split()
 
 # Tools whose own classes write logs in tests/test_log_writers.py.
