@@ -328,6 +328,23 @@ def test_what_is_whole_of_a_bad_archive_is_kept(
     assert len(requests) == 4
 
 
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_an_archive_that_unpacks_without_end_is_refused_whatever_holds_the_bytes(
+    kind: bytes, serve: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a header, tarfile reads all before a member is seen."""
+    monkeypatch.setattr(sources, "LARGEST_ARCHIVE", 1 << 20)
+    info, content = plain(f"{TOP}/z", bytes(2 << 20))
+    serve([(info, content), *WHOLE])
+    if kind != tarfile.REGTYPE:
+        raw = bytearray(gzip.decompress(CONTENT))
+        raw[156:157] = kind
+        raw[148:156] = b"%06o\0 " % (sum(raw[:148]) + 8 * 32 + sum(raw[156:512]))
+        monkeypatch.setitem(globals(), "CONTENT", gzip.compress(bytes(raw)))
+    with pytest.raises(CorruptSource, match=r"it unpacks to more than 1 MB, as no public archive does\); it came from"):
+        sources.fetch(GERMAN)
+
+
 def test_a_download_that_a_killed_process_left_is_used(
     serve: Callable[..., None], requests: list[str], tmp_path: Path
 ) -> None:

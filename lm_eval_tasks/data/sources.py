@@ -13,6 +13,7 @@ the one archive of its commit, and git's id of the folder pins the name and blob
 from __future__ import annotations
 
 import csv
+import gzip
 import logging
 import os
 import re
@@ -274,21 +275,16 @@ def _unpack(file: SourceFile, archive: Path) -> None:
     folders = {f.path: f for f in (*files(), file) if f.is_folder and (f.repository, f.revision) == commit}
     with TemporaryDirectory(dir=archive.parent) as temporary:
         unpacked = {path: Path(temporary, str(number)) for number, path in enumerate(folders)}
-        total = 0
         try:
-            with tarfile.open(archive, "r|gz") as tar:
+            with gzip.open(archive) as stream, tarfile.open(fileobj=_Limited(stream), mode="r|") as tar:  # type: ignore[call-overload]
                 for member in tar:
-                    if (total := total + member.size) > LARGEST_ARCHIVE:
-                        raise ValueError(
-                            f"it unpacks to more than {LARGEST_ARCHIVE >> 20} MB, as no public archive does"
-                        )
                     top, _, path = member.name.partition("/")
                     folder, slash, name = path.rpartition("/")
                     place = unpacked.get(folder + slash) if member.isreg() and member.size <= LARGEST_MEMBER else None
                     if place and _PLAIN_NAME.fullmatch(top) and _PLAIN_NAME.fullmatch(name):
                         place.mkdir(exist_ok=True)
-                        stream = tar.extractfile(member)
-                        (place / name).write_bytes(stream.read() if stream else b"")
+                        content = tar.extractfile(member)
+                        (place / name).write_bytes(content.read() if content else b"")
         except (
             EOFError,
             OSError,
@@ -296,9 +292,8 @@ def _unpack(file: SourceFile, archive: Path) -> None:
             tarfile.TarError,
             ValueError,
         ) as error:  # the last two: of broken headers
-            raise CorruptSource(
-                f"{archive} is cut or damaged ({error}); it came from {file.url}; fetch it again"
-            ) from error
+            why = f"is cut or damaged ({error}); it came from {file.url}; fetch it again"
+            raise CorruptSource(f"{archive} {why}") from error
         finally:
             archive.unlink()
             whole = [p for p, f in unpacked.items() if f.is_dir() and digests_of(f).matches(folders[p].checksum)]
@@ -309,6 +304,21 @@ def _unpack(file: SourceFile, archive: Path) -> None:
                 unpacked[path].rename(local)
         if file.path not in whole:
             raise CorruptSource(f"{_corrupt(file)} It was not kept.")
+
+
+class _Limited:
+    """A readable stream of limited length: kilobytes of gzip can unpack to terabytes, and tarfile reads a header whole,
+    however long it is."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self.stream, self.total = stream, 0
+
+    def read(self, size: int) -> bytes:
+        block = self.stream.read(size)
+        self.total += len(block)
+        if self.total > LARGEST_ARCHIVE:
+            raise ValueError(f"it unpacks to more than {LARGEST_ARCHIVE >> 20} MB, as no public archive does")
+        return block
 
 
 def fetch_into(file: SourceFile, folder: Path) -> Path:
