@@ -43,7 +43,7 @@ def flagged(detector: LexicalDetector, reference: str, answer: str, language: st
 def test_it_is_a_detector(detector: LexicalDetector) -> None:
     assert isinstance(detector, Detector)
     assert isinstance(load_detector("lexical", held_out=True), LexicalDetector)
-    assert detector.licence == "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
+    assert detector.licence == "Apache-2.0 (trained on mFAVA, Creative Commons, and Mu-SHROOM)"
     assert (detector.name, len(detector.version)) == ("lexical", 12)
     for options, suffix in (({"held_out": True}, "held-out"), ({"threshold": 0.7}, "t0.7"), ({"spans": "iou"}, "iou")):
         assert LexicalDetector(**options).version == f"{detector.version}-{suffix}"

@@ -46,7 +46,7 @@ class LexicalDetector:
     Other languages are scored with what was learned. Its version is that of the main weights and options."""
 
     name = "lexical"
-    licence = "Apache-2.0 (trained on mFAVA and Mu-SHROOM, Creative Commons)"
+    licence = "Apache-2.0 (trained on mFAVA, Creative Commons, and Mu-SHROOM)"
 
     def __init__(
         self,

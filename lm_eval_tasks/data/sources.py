@@ -285,13 +285,7 @@ def _unpack(file: SourceFile, archive: Path) -> None:
                         place.mkdir(exist_ok=True)
                         content = tar.extractfile(member)
                         (place / name).write_bytes(content.read() if content else b"")
-        except (
-            EOFError,
-            OSError,
-            zlib.error,
-            tarfile.TarError,
-            ValueError,
-        ) as error:  # the last two: of broken headers
+        except (EOFError, OSError, zlib.error, tarfile.TarError, ValueError) as error:
             why = f"is cut or damaged ({error}); it came from {file.url}; fetch it again"
             raise CorruptSource(f"{archive} {why}") from error
         finally:
