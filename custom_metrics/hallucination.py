@@ -36,11 +36,14 @@ from custom_metrics.statistics.paired_difference import (
     ITERATIONS,
     NEGLIGIBLE,
     NO_DIFFERENCE,
+    Differences,
     Floats,
     PairedDifference,
+    Pairs,
     bounds_and_p,
     draws,
     pivots_of,
+    together,
 )
 from custom_metrics.statistics.random_effects import Errors
 
@@ -254,10 +257,10 @@ class HallucinationRate(Ratios):
     def estimates(self, rows: Rows) -> Estimates:
         return estimate(self.by_cluster(rows).values, self.errors(rows.context, RESAMPLES))
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    def differences(self, strata: Strata, pairs: Pairs) -> Differences:
         if self.rate == RATES[0]:
             return super().differences(strata, pairs)
-        return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
+        return together([self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs])
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
         of_strata: list[Corrected] = []

@@ -16,6 +16,7 @@ from custom_metrics.statistics.paired_difference import (
     NO_DIFFERENCE,
     Floats,
     PairedDifference,
+    difference_at,
     mean_differences,
     share_differences,
 )
@@ -60,11 +61,12 @@ def holm_by_statsmodels(p_values: Sequence[float]) -> Any:
 def compare_means(strata: Strata) -> PairedDifference:
     pairs = [np.column_stack([np.asarray(values, float) for values in pair]) for pair in strata]
     counted = [rows for pair in pairs if len(rows := pair[~np.isnan(pair).any(axis=1)])]
-    return mean_differences(counted, [(0, 1)])[0] if counted else NO_DIFFERENCE
+    return difference_at(mean_differences(counted, [(0, 1)]), 0) if counted else NO_DIFFERENCE
 
 
 def compare_shares(strata: Strata, weights: Sequence[float] | None = None) -> PairedDifference:
-    return share_differences([np.column_stack([*map(np.asarray, pair)]) for pair in strata], [(0, 1)], weights)[0]
+    values = [np.column_stack([*map(np.asarray, pair)]) for pair in strata]
+    return difference_at(share_differences(values, [(0, 1)], weights), 0)
 
 
 def compare_ratios(
@@ -87,4 +89,4 @@ def compare_rates(strata: Sequence[RateStratum], rate: str) -> PairedDifference:
 
 
 def _between(kind: Aggregation, strata: Sequence[dict[int, Rows]]) -> PairedDifference:
-    return kind.differences(strata, [(0, 1)])[0]
+    return difference_at(kind.differences(strata, [(0, 1)]), 0)

@@ -19,13 +19,13 @@ import pytest
 from custom_metrics.scores.aggregations import defined_share
 from custom_metrics.scores.balanced_error import balanced_error
 from custom_metrics.statistics.figures import Figure, Rows
-from custom_metrics.statistics.paired_difference import TANGO, PairedDifference
+from custom_metrics.statistics.paired_difference import TANGO, PairedDifference, together
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import FORMATS
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import metric_of
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import Cell, Column, PairResult, best_by_cost
+from lm_eval_tasks.results.board import Cell, Column, PairResults, best_by_cost
 from lm_eval_tasks.results.board import tested as compared
 from lm_eval_tasks.results.compare import Comparison, DocumentCounts, Refusal
 from lm_eval_tasks.results.compare.tables import matrices, render, short_table
@@ -58,8 +58,8 @@ class OfOne:
 
     unit = "documents"
 
-    def __init__(self, common: dict[tuple[int, int], int]) -> None:
-        self.common = common
+    def __init__(self, numbers: dict[tuple[int, int], int]) -> None:
+        self.common = lambda *pair: numbers[pair]
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,16 @@ def columns_of(rows: Sequence[Flat]) -> list[Column]:
         by_task.setdefault(row["task"], []).append(row)
     columns: list[Column] = []
     for name, (first, *others) in by_task.items():
-        cells, tested, of_pairs = {}, {}, {}
+        cells, found, of_pairs = {}, [], {}
         for row in (first, *others):
             for model, own, shown in zip(row["models"], row["own"], row["measurable"], strict=True):
                 cells[model] = Cell(own, Figure(own), shown, shown)
             p_exact, error = math.nan, row["standard_error"]
             numbers = [row[key] for key in ("difference", "low", "high", "p", "n")]
-            result = PairedDifference(*row["values"], *numbers, TANGO, p_exact, error)
-            tested[row["models"]] = PairResult(result, row["p_adjusted"], row["family"])
+            found.append(PairedDifference(*row["values"], *numbers, TANGO, p_exact, error))
             of_pairs[row["models"]] = row
+        corrected = (np.array([row[key] for row in of_pairs.values()]) for key in ("p_adjusted", "family"))
+        tested = PairResults(np.array([*of_pairs]), together(found), *corrected, np.full(len(found), True))
         parts = {key: first[key] for key in ("group", "benchmark", "language")}
         made = MadeColumn(name, first["metric"], first["filter"], cells, headline=True, tested=tested, **parts)
         columns.append(replace(made, rows=of_pairs))

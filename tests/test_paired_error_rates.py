@@ -130,7 +130,7 @@ def test_p_and_bounds_of_all_comparisons_of_released_models_say_the_same(shared:
     for subsets, invalid in ((SUBSETS[:1], math.nan), (SUBSETS[1:], math.nan), (SUBSETS, 1.0)):
         strata = [[wrong(labels[subset], subset, models, invalid) for subset in subsets] for labels in languages]
         for column in (*strata, [values for of_language in strata for values in of_language]):
-            found = share_differences(column, pairs, together=len(subsets))
+            found = share_differences(column, pairs, kinds=len(subsets))
             for pair, one in zip(pairs, found, strict=True):
                 assert (one.p < 0.05) == (one.low > 0 or one.high < 0)
                 assert -1 <= one.low <= one.difference <= one.high <= 1

@@ -32,14 +32,18 @@ from custom_metrics.statistics.paired_difference import (
     CLUSTERS,
     FEWEST,
     NO_DIFFERENCE,
+    Differences,
     Floats,
     Form,
     PairedDifference,
+    Pairs,
+    difference_at,
     figure_bounds,
     freedom_of,
     is_share,
     mean_differences,
     share_differences,
+    together,
 )
 from custom_metrics.statistics.strata import across_strata, has_shared, linearised, mean_of_shares, mean_of_strata
 
@@ -272,9 +276,9 @@ class Aggregation:
 
     def difference(self, first: Rows, second: Rows) -> PairedDifference:
         """The difference of two models over the same documents."""
-        return self.differences([{0: first, 1: second}], [(0, 1)])[0]
+        return difference_at(self.differences([{0: first, 1: second}], [(0, 1)]), 0)
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    def differences(self, strata: Strata, pairs: Pairs) -> Differences:
         """The differences of pairs of models over what counts for both: on a stratum, or on the mean over several, in which
         each counts the same. Of a pair, those strata count that both models have and in which both figures are defined.
         Bounds and p are those of :func:`custom_metrics.statistics.paired_difference.mean_differences`."""
@@ -283,7 +287,8 @@ class Aggregation:
         masks = [{run: numbers.setdefault(mask.tobytes(), len(numbers)) for run, mask in of.items()} for of in counted]
         linears: dict[tuple[int, int, Any], Linear] = {}  # of a model in a stratum, over some documents
         alike: dict[Any, list[tuple[int, int]]] = {}  # pairs with the same documents, and the same clusters that inform
-        for first, second in pairs:
+        numbered = [(int(first), int(second)) for first, second in pairs]
+        for first, second in numbered:
             in_both = [(at, of) for at, of in enumerate(masks) if first in of and second in of]
             places, used, informing = [(at, frozenset((of[first], of[second]))) for at, of in in_both], [], b""
             for at, documents in places:
@@ -296,17 +301,17 @@ class Aggregation:
                     used.append((at, documents))
                     informing += (one.informing | other.informing).tobytes()
             alike.setdefault((tuple(places), tuple(used), informing), []).append((first, second))
-        results: dict[tuple[int, int], PairedDifference] = {}
+        results: dict[tuple[int, int], Any] = {}
         for (_, used, _), members in alike.items():
             runs = sorted({run for pair in members for run in pair})
             columns = [{run: linears[at, run, documents] for run in runs} for at, documents in used]
-            found = self._differences_over(columns, members, runs) if used else [NO_DIFFERENCE] * len(members)
-            results |= zip(members, found, strict=True)
-        return [results[pair] for pair in pairs]
+            found = self._differences_over(columns, members, runs) if used else together([NO_DIFFERENCE] * len(members))
+            results |= zip(members, found.tolist(), strict=True)
+        return together([results[pair] for pair in numbered])
 
     def _differences_over(
         self, columns: Sequence[Mapping[int, Linear]], pairs: Sequence[tuple[int, int]], runs: Sequence[int]
-    ) -> list[PairedDifference]:
+    ) -> Differences:
         """The differences of pairs over strata in which the same clusters inform."""
         first, second = pairs[0]
         informing = [of[first].informing | of[second].informing for of in columns]
@@ -401,26 +406,24 @@ class Share(Mean):
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         return mean_of_shares(strata, error)
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    def differences(self, strata: Strata, pairs: Pairs) -> Differences:
         """Of independent documents those of shares (:func:`custom_metrics.statistics.paired_difference.share_differences`).
         Of documents in clusters those of any kind; where resamples of one stratum give no bounds, as where nothing differs,
         those of both shares (:func:`custom_metrics.statistics.intervals.difference_of_clusters`)."""
-        runs = sorted({run for pair in pairs for run in pair})
+        runs = runs_of(pairs)
         used = [stratum[run] for stratum in strata for run in runs if run in stratum]
         if not any(any(rows.clusters) for rows in used) and is_share([rows.values for rows in used]):
             return share_differences([matrix_of(stratum, runs) for stratum in strata], places_of(pairs, runs))
         found = super().differences(strata, pairs)
-        if len(strata) > 1:
-            return found
-        return [self._with_bounds(each, *map(strata[0].get, pair)) for each, pair in zip(found, pairs, strict=True)]
-
-    def _with_bounds(self, found: PairedDifference, one: Rows | None, other: Rows | None) -> PairedDifference:
-        if one is None or other is None or math.isnan(found.difference) or not math.isnan(found.low):
-            return found
-        both = self.counted(one) & self.counted(other)
-        (hits, sizes), (others, _) = (self.by_cluster(rows.only(both)).values.T for rows in (one, other))
-        low, high, p = intervals.difference_of_clusters(hits, others, sizes)
-        return found._replace(low=low, high=high, p=p, method=intervals.BOUNDS_OF_BOTH)
+        unbounded = np.isnan(found.low) & ~np.isnan(found.difference) if len(strata) == 1 else ()
+        for place in np.flatnonzero(unbounded).tolist():
+            one, other = (strata[0][run] for run in pairs[place])
+            both = self.counted(one) & self.counted(other)
+            (hits, sizes), (others, _) = (self.by_cluster(rows.only(both)).values.T for rows in (one, other))
+            bounds = intervals.difference_of_clusters(hits, others, sizes)
+            found["low"][place], found["high"][place], found["p"][place] = bounds
+            found["method"][place] = intervals.BOUNDS_OF_BOTH
+        return found
 
 
 class Ratios(Aggregation):
@@ -473,10 +476,14 @@ def matrix_of(stratum: Mapping[int, Rows], runs: Sequence[int]) -> Floats:
     return np.column_stack([stratum[run].values if run in stratum else absent for run in runs])
 
 
-def places_of(pairs: Sequence[tuple[int, int]], runs: Sequence[int]) -> list[tuple[int, int]]:
-    """The places of the pairs' runs among the runs."""
-    places = {run: place for place, run in enumerate(runs)}
-    return [(places[first], places[second]) for first, second in pairs]
+def runs_of(pairs: Pairs) -> list[int]:
+    """The numbers of the pairs' runs, in order."""
+    return list(np.unique(np.asarray(pairs)).tolist())
+
+
+def places_of(pairs: Pairs, runs: Sequence[int]) -> NDArray[np.int64]:
+    """The places of the pairs' runs among the sorted runs."""
+    return np.searchsorted(runs, np.asarray(pairs))
 
 
 defined_mean = Mean("defined_mean")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custom_metrics.scores.aggregations import Aggregation, Strata, defined_share, matrix_of, places_of
+from custom_metrics.scores.aggregations import Aggregation, Strata, defined_share, matrix_of, places_of, runs_of
 from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
-from custom_metrics.statistics.paired_difference import PairedDifference, share_differences
+from custom_metrics.statistics.paired_difference import Differences, Pairs, share_differences
 from custom_metrics.statistics.strata import mean_of_shares
 
 COSTS = (1.0, 3.0, 10.0)  # costs of a made-up answer that a report of several models looks at
@@ -65,15 +65,15 @@ class BalancedError(Aggregation):
     def mean_over(self, strata: Sequence[Figure], error: float = math.nan) -> Figure:
         return mean_of_shares(strata, error)
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    def differences(self, strata: Strata, pairs: Pairs) -> Differences:
         """The differences of means of shares. A stratum in which a pair has questions of one kind alone is left out."""
-        runs = sorted({run for pair in pairs for run in pair})
+        runs = runs_of(pairs)
         of_kinds = [
             matrix_of({run: rows._replace(values=rows.values[:, kind]) for run, rows in stratum.items()}, runs)
             for stratum in strata
             for kind in (0, 1)
         ]
-        return share_differences(of_kinds, places_of(pairs, runs), [*self.weights] * len(strata), together=2)
+        return share_differences(of_kinds, places_of(pairs, runs), [*self.weights] * len(strata), kinds=2)
 
 
 def with_cost(figure: Figure, cost: float) -> Figure:

@@ -9,8 +9,9 @@ The rules stand here alone, for every page:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,47 +19,46 @@ from numpy.typing import NDArray
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 
 Model = TypeVar("Model", bound=Hashable)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
-class Adjusted(NamedTuple):
-    """A p corrected by Holm, and the number of comparisons in its family."""
+def adjusted(columns: Sequence[tuple[Any, Any]]) -> list[tuple[Floats, Ints]]:
+    """The p of each column's pairs, (pairs,), corrected by Holm over the pair's family; and the comparisons in it.
 
-    p: float
-    family: int
-
-
-def adjusted(columns: Sequence[Mapping[tuple[Model, Model], float]]) -> list[dict[tuple[Model, Model], Adjusted]]:
-    """The p of each column's pairs, corrected over the pair's family.
-
-    The columns are one metric's: its languages, or a single mean over them. The family is all pairs of models in the
-    column, as these decide its ranks. Where a column has but one pair, it is the same pair in all such columns: two models
-    compared language by language. A ``nan`` (a comparison without data) stays ``nan``, and does not count.
+    The columns, (pairs, 2) models and (pairs,) p, are one metric's: its languages, or a single mean over them. The family
+    is all pairs of models in the column, as these decide its ranks. Where a column has but one pair, it is the same pair in
+    all such columns: two models compared language by language. A ``nan`` (a comparison without data) stays ``nan``, and
+    does not count.
     """
-    families: dict[Any, list[tuple[int, tuple[Model, Model]]]] = {}
-    for number, column in enumerate(columns):
-        tested = [pair for pair, p in column.items() if not np.isnan(p)]
-        for pair in column:
-            alone = len(tested) < 2 and pair in tested
-            families.setdefault(frozenset(pair) if alone else number, []).append((number, pair))
-    corrected: list[dict[tuple[Model, Model], Adjusted]] = [{} for _ in columns]
+    corrected: list[tuple[Floats, Ints]] = []
+    families: dict[Any, list[tuple[int, Ints]]] = {}
+    for number, (pairs, p) in enumerate(columns):
+        known = np.flatnonzero(~np.isnan(p))
+        is_alone = len(known) == 1
+        families.setdefault(frozenset(pairs[known[0]]) if is_alone else number, []).append((number, known))
+        corrected.append((np.full(len(pairs), np.nan), np.full(len(pairs), 1 if is_alone else max(1, len(known)))))
     for members in families.values():
-        p_values = holm([columns[number][pair] for number, pair in members])
-        size = max(1, int(np.isfinite(p_values).sum()))
-        for (number, pair), p in zip(members, p_values.tolist(), strict=True):
-            corrected[number][pair] = Adjusted(p, size)
+        found = holm(np.concatenate([np.asarray(columns[number][1])[known] for number, known in members]))
+        for (number, known), p in zip(
+            members, np.split(found, np.cumsum([len(known) for _, known in members])[:-1]), strict=True
+        ):
+            corrected[number][0][known], corrected[number][1][known] = p, len(found)
     return corrected
 
 
-def better(difference: float, p: float, higher_is_better: bool | None) -> bool | None:
-    """Whether the first model is better, by the difference and corrected p; ``None`` where neither is shown to be."""
-    if higher_is_better is None or not p < SIGNIFICANCE:
-        return None
-    return (difference > 0) == higher_is_better
+def better(difference: Any, p: Any, higher_is_better: bool | None) -> Any:
+    """Which model is better, by the difference and corrected p, numbers or arrays: 1 the first, -1 the second; 0 where
+    neither is shown to be."""
+    if higher_is_better is None:
+        return np.zeros_like(p, dtype=int)
+    return np.where(np.less(p, SIGNIFICANCE), np.where(np.greater(difference, 0) == higher_is_better, 1, -1), 0)
 
 
-def ranks(competing: Collection[Model], won: Collection[tuple[Model, Model]]) -> dict[Model, int]:
+def ranks(competing: Collection[Model], won: Iterable[tuple[Model, Model]]) -> dict[Model, int]:
     """Rank of each model: one more than the number of significantly better ones. `won` are pairs of better and worse."""
-    return {model: 1 + sum((other, model) in won for other in competing) for model in competing}
+    beaten = Counter(worse for winner, worse in won if winner in competing)
+    return {model: 1 + beaten[model] for model in competing}
 
 
 def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from custom_metrics.statistics.intervals import RESAMPLES, SEED, SIGNIFICANCE, Z95, unseen_share
 
 Floats = NDArray[np.float64]
+Pairs = Sequence[tuple[int, int]] | NDArray[np.int64]  # numbers of two models
 
 Form = Literal["", "positive", "rate"]  # what is known of numbers: nothing, none is negative, between 0 and 1
 ITERATIONS = RESAMPLES - 1  # with the observed one 2,000, of which 2.5 % are a whole number
@@ -78,14 +79,25 @@ class PairedDifference(NamedTuple):
 
 
 NO_DIFFERENCE = PairedDifference(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, 0, "")
+Differences = np.recarray[Any, Any]  # (pairs,) differences, with the fields of :class:`PairedDifference` as arrays
+_FIELDS = [(name, {"n": int, "method": object}.get(name, float)) for name in PairedDifference._fields]
+
+
+def together(found: Sequence[PairedDifference]) -> Differences:
+    """Differences as one array: 200 models have 20,000 pairs."""
+    return np.array([*map(tuple, found)], dtype=_FIELDS).view(np.recarray)
+
+
+def difference_at(found: Differences, place: int) -> PairedDifference:
+    return PairedDifference(*found[place].item())
 
 
 def mean_differences(
     strata: Sequence[Floats],
-    pairs: Sequence[tuple[int, int]],
+    pairs: Pairs,
     method: str = BOOTSTRAP,
     freedom: Sequence[float] = (),
-) -> list[PairedDifference]:
+) -> Differences:
     """The differences of pairs of models on a mean, or on the mean over strata of their means.
 
     Args:
@@ -103,19 +115,19 @@ def mean_differences(
     at_once = max(1, min(_PAIRS_AT_ONCE, _BLOCK // max(map(len, strata))))
     results = []
     for start in range(0, len(pairs), at_once):
-        block = pairs[start : start + at_once]
-        first, second = np.array(block).T
+        block = np.asarray(pairs[start : start + at_once])
+        first, second = block.T
         sizes = [np.maximum(*(np.abs(values[:, side]).max(axis=0) for side in (first, second))) for values in strata]
         pivots = pivots_of([values[:, first] - values[:, second] for values in strata], scale=np.max(sizes, axis=0))
         bounds = bounds_and_p(pivots, np.array(freedom[start : start + at_once]))
         columns = (of.tolist() for of in (pivots.differences, *bounds, pivots.errors))
-        for (one, other), difference, low, high, p, error in zip(block, *columns, strict=True):
+        for (one, other), difference, low, high, p, error in zip(block.tolist(), *columns, strict=True):
             how = method
             if error == 0 and number >= FEWEST:
                 how = SAME_EVERYWHERE if difference else NONE_DIFFERS
             values = means[one], means[other], difference, low, high, p
             results.append(PairedDifference(*values, number, how, math.nan, error))
-    return results
+    return together(results)
 
 
 class Pivots(NamedTuple):
@@ -355,21 +367,21 @@ def is_share(strata: Sequence[Floats]) -> bool:
 
 def share_differences(
     strata: Sequence[Floats],
-    pairs: Sequence[tuple[int, int]],
+    pairs: Pairs,
     weights: Sequence[float] | None = None,
-    together: int = 1,
-) -> list[PairedDifference]:
+    kinds: int = 1,
+) -> Differences:
     """The differences of pairs of models, over the documents that count for both.
 
     Args:
         strata: (documents, models) values 1.0, 0.0, or ``nan`` where a document does not count.
         pairs: the columns of the models to compare.
         weights: what each stratum counts; default each the same. Of a pair, strata without a document are left out.
-        together: so many strata in a row are left out together, such as the two of a balanced error.
+        kinds: so many strata in a row are left out together, such as the two of a balanced error.
     """
-    places = tuple(np.array(pairs, dtype=int).T)
+    places = tuple(np.asarray(pairs, dtype=int).T)
     b, c, n, shared = np.moveaxis(np.array([[m[places] for m in discordant(values)] for values in strata]), 1, 0)
-    blocks = n.reshape(-1, together, len(pairs))
+    blocks = n.reshape(-1, kinds, len(pairs))
     n = np.where((blocks > 0).all(axis=1, keepdims=True), blocks, 0.0).reshape(n.shape)
     b, c, shared = (np.where(n > 0, counts, 0.0) for counts in (b, c, shared))
     parts = _parts(n, np.ones(len(n)) if weights is None else weights)
@@ -380,10 +392,14 @@ def share_differences(
     error = np.sqrt((parts**2 * variances).sum(axis=0))
     totals = n.sum(axis=0).astype(int)
     exact = exact_mcnemar(b[0], c[0]) if len(n) == 1 else np.full(len(pairs), math.nan)
-    method = TANGO if len(n) == 1 else MOVER
-    columns = (first, second, difference, low, high, p, totals, [method] * len(pairs), exact, error)
-    rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
-    return [PairedDifference(*row) if row[6] else NO_DIFFERENCE for row in rows]
+    found = together([NO_DIFFERENCE] * len(pairs))
+    for name, column in zip(
+        PairedDifference._fields,
+        (first, second, difference, low, high, p, totals, TANGO if len(n) == 1 else MOVER, exact, error),
+        strict=True,
+    ):
+        found[name] = np.where(totals > 0, column, found[name])
+    return found
 
 
 def _parts(n: Floats, weights: Any) -> Floats:

@@ -31,7 +31,7 @@ from custom_metrics.statistics.marked import (
     marked_share,
     mean_share,
 )
-from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
+from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Differences, PairedDifference, Pairs, together
 from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS, Metric
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -218,11 +218,11 @@ class MarkedRate(Aggregation):
             raise NotMeasured("; ".join(dict.fromkeys(apart.values())))
         return apart
 
-    def differences(self, strata: Strata, pairs: Sequence[tuple[int, int]]) -> list[PairedDifference]:
+    def differences(self, strata: Strata, pairs: Pairs) -> Differences:
         """The differences of rates by the same draws, with bounds for questions like these. Each rate is that of all
         answers of its model that were judged. A drawn answer that one model lacks, as earlier results lack those without
         words, has weight 0."""
-        return [self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs]
+        return together([self._difference([of for of in strata if {*pair} <= of.keys()], *pair) for pair in pairs])
 
     def _difference(self, strata: Strata, first: int, second: int) -> PairedDifference:
         of_strata = []

@@ -12,16 +12,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custom_metrics.scores.aggregations import defined_mean
 from custom_metrics.scores.balanced_error import COSTS, BalancedError
 from custom_metrics.statistics.figures import Figure, is_measurable, without_point
-from custom_metrics.statistics.multiple_comparisons import adjusted, better, holm, ranks
-from custom_metrics.statistics.paired_difference import PairedDifference
+from custom_metrics.statistics.multiple_comparisons import adjusted, better, ranks
+from custom_metrics.statistics.paired_difference import Differences, Floats, together
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import kind_of
@@ -147,12 +148,23 @@ class Cell(NamedTuple):
         return cls(figure.value, figure, shown, shown and not is_alike)
 
 
-class PairResult(NamedTuple):
-    """A difference of two runs, with its p corrected over a family of comparisons."""
+@dataclass(frozen=True, eq=False)
+class PairResults:
+    """The differences of pairs of runs, with p corrected over families of comparisons."""
 
-    difference: PairedDifference  # first less second
-    p: float
-    family: int  # number of comparisons
+    pairs: NDArray[np.int64]  # (pairs, 2) numbers of the runs, the smaller first; in order
+    found: Differences  # (pairs,) first less second
+    p: Floats  # (pairs,) corrected
+    family: NDArray[np.int64]  # (pairs,) number of comparisons
+    whole: NDArray[np.bool_]  # (pairs,) whether ranks rest on it. A run that lacks some tasks has a value, and no rank
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+_UNTESTED = PairResults(
+    np.empty((0, 2), dtype=int), together([]), np.empty(0), np.empty(0, dtype=int), np.empty(0, dtype=bool)
+)
 
 
 @dataclass(frozen=True)
@@ -170,7 +182,7 @@ class Column:
     family: str = ""  # of tasks, which differ in their language alone: their columns are one family of the correction
     language: str = ""  # empty for a group
     headline: bool = False
-    tested: Mapping[Pair, PairResult] = field(default_factory=dict, repr=False)
+    tested: PairResults = field(default=_UNTESTED, repr=False, compare=False)
     _known: dict[frozenset[int], list[Measured]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -182,41 +194,32 @@ class Column:
 
     def shared(self, pair: Pair) -> Sequence[Measured]:
         """The tasks that two runs can be compared on; none if these have several kinds of figures."""
-        both = self.present.get(pair[0], frozenset()) & self.present.get(pair[1], frozenset())
+        return self._tasks_of(self.present.get(pair[0], frozenset()) & self.present.get(pair[1], frozenset()))
+
+    def _tasks_of(self, both: frozenset[int]) -> Sequence[Measured]:
         if both not in self._known:
             tasks = [self.measured[place] for place in sorted(both)]
             self._known[both] = tasks if len({task.form for task in tasks}) == 1 else []
         return self._known[both]
 
-    def better(self, pair: Pair) -> int | None:
-        """The run that is significantly better; ``None`` where none is, or neither direction is better."""
-        difference, p, _ = self.tested[pair]
-        first = better(difference.difference, p, self.metric.higher_is_better)
-        return None if first is None else pair[0] if first else pair[1]
-
-    def on_most_tasks(self, pairs: Iterable[Pair]) -> frozenset[Pair]:
-        """Of some pairs, those that are compared on as many tasks as any of them."""
-        if len({*self.present.values()}) < 2:
-            return frozenset(pairs)
-        tasks = {pair: len(self.shared(pair)) for pair in pairs}
-        most = max(tasks.values(), default=0)
-        return frozenset(pair for pair, number in tasks.items() if number == most)
+    def number_shared(self) -> NDArray[np.int64]:
+        """(runs, runs) number of the tasks that each two of :attr:`present` can be compared on."""
+        kinds = [*{*self.present.values()}]
+        of_kinds = np.array([[len(self._tasks_of(one & other)) for other in kinds] for one in kinds], dtype=int)
+        of_runs = [kinds.index(self.present[run]) for run in sorted(self.present)]
+        return np.asarray(of_kinds.reshape(len(kinds), len(kinds))[np.ix_(of_runs, of_runs)])
 
     @cached_property
-    def whole(self) -> frozenset[Pair]:
-        """The pairs that ranks rest on. A run that lacks some tasks has a value, over those that it has, and no rank."""
-        return self.on_most_tasks(self.tested)
-
-    @cached_property
-    def won(self) -> frozenset[Pair]:
-        """The pairs of a better and a worse run."""
-        by_better = {pair: winner for pair in self.whole if (winner := self.better(pair)) is not None}
-        return frozenset(pair if winner == pair[0] else pair[::-1] for pair, winner in by_better.items())
+    def won(self) -> list[Pair]:
+        """The pairs of a better and a worse run, of those that ranks rest on."""
+        tested = self.tested
+        signs = np.where(tested.whole, better(tested.found.difference, tested.p, self.metric.higher_is_better), 0)
+        return [*map(tuple, np.concatenate([tested.pairs[signs > 0], tested.pairs[signs < 0][:, ::-1]]).tolist())]
 
     @cached_property
     def competing(self) -> list[int]:
         """The runs that can have a rank."""
-        whole = {*chain(*self.whole)}
+        whole = {*self.tested.pairs[self.tested.whole].flat}
         able = [run for run, cell in self.cells.items() if cell.competes and not math.isnan(cell.value)]
         return [run for run in able if run in whole]
 
@@ -243,9 +246,10 @@ class Column:
 
     def equals(self, run: int) -> list[int]:
         """The competing runs that show no difference to this one, in order."""
-        able = {*self.competing} - {run} - {*chain(*(pair for pair in self.won if run in pair))}
-        known = {pair for pair in self.whole if not math.isnan(self.tested[pair].difference.p)}
-        return [other for other in self.order if other in able and (min(run, other), max(run, other)) in known]
+        tested, apart = self.tested, {*chain(*(pair for pair in self.won if run in pair))}
+        known = tested.pairs[tested.whole & ~np.isnan(tested.found.p) & (tested.pairs == run).any(axis=1)]
+        able = {*known.flat} & {*self.competing} - apart - {run}
+        return [other for other in self.order if other in able]
 
 
 def place_of(cell: Cell | None, higher_is_better: bool | None) -> tuple[bool, float, bool, float]:
@@ -289,30 +293,18 @@ def reported_figure(
 
 def tested(columns: Sequence[Column]) -> list[Column]:
     """The columns with the differences of all pairs of their runs, and with ranks."""
-    results = [_differences(column) for column in columns]
+    found = [_differences(column) for column in columns]
     families: dict[tuple[object, ...], list[int]] = {}
     for number, column in enumerate(columns):
         family = column.family or column.name, column.metric.name, column.filter, column.group
         families.setdefault(family, []).append(number)
-    ranked = list(columns)
-    for numbers in families.values():
-        parts = [(number, part) for number in numbers for part in _parts(columns[number], results[number])]
-        corrected: dict[int, dict[Pair, PairResult]] = {number: {} for number in numbers}
-        for (number, part), by_pair in zip(
-            parts, adjusted([{pair: results[number][pair].p for pair in part} for number, part in parts]), strict=True
-        ):
-            corrected[number] |= {pair: PairResult(results[number][pair], *by_pair[pair]) for pair in part}
-        for number in numbers:
-            pairs = {pair: corrected[number][pair] for pair in results[number]}
-            ranked[number] = _ranked(replace(columns[number], tested=pairs))
-    return ranked
-
-
-def _parts(column: Column, pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """The pairs that ranks rest on, and the others: these are not in the column's family."""
-    whole = column.on_most_tasks(pairs)
-    parts = [[pair for pair in pairs if (pair in whole) == is_whole] for is_whole in (True, False)]
-    return [part for part in parts if part]
+    for numbers in families.values():  # pairs that ranks do not rest on are not in the column's family
+        of_columns = [(found[number], found[number].whole) for number in numbers]
+        parts = [(of, part) for of, whole in of_columns for part in (whole, ~whole) if part.any()]
+        corrected = adjusted([(of.pairs[part], of.found.p[part]) for of, part in parts])
+        for (of, part), by_pair in zip(parts, corrected, strict=True):
+            of.p[part], of.family[part] = by_pair
+    return [_ranked(replace(column, tested=of)) for column, of in zip(columns, found, strict=True)]
 
 
 def _ranked(column: Column) -> Column:
@@ -322,15 +314,24 @@ def _ranked(column: Column) -> Column:
     return replace(column, cells={run: cell._replace(rank=by_run.get(run)) for run, cell in column.cells.items()})
 
 
-def _differences(column: Column) -> dict[Pair, PairedDifference]:
-    pairs = [pair for pair in combinations(sorted(column.present), 2) if column.shared(pair)]
-    if not pairs:
-        return {}
+def _differences(column: Column) -> PairResults:
+    """The differences of the pairs that share tasks, not yet corrected."""
+    first, second = np.triu_indices(len(column.present), 1)
+    tasks = column.number_shared()[first, second]
+    pairs = np.array(sorted(column.present), dtype=int)[np.column_stack([first, second])[tasks > 0]]
+    if not len(pairs):
+        return _UNTESTED
     kind = column.measured[0].kind  # of a pair, tasks count that both runs have
     if column.weighted:
-        documents = {pair: [each.rows for each in pooled(_by_name(column.shared(pair)), pair)] for pair in pairs}
-        return {pair: kind.differences(rows, [pair])[0] for pair, rows in documents.items()}
-    return dict(zip(pairs, kind.differences([task.rows for task in _by_name(column.measured)], pairs), strict=True))
+        documents = (
+            ([of.rows for of in pooled(_by_name(column.shared(pair)), pair)], [pair]) for pair in pairs.tolist()
+        )
+        found = np.concatenate([kind.differences(*each) for each in documents]).view(np.recarray)
+    else:
+        found = kind.differences([task.rows for task in _by_name(column.measured)], pairs)
+    return PairResults(
+        pairs, found, np.empty(len(pairs)), np.empty(len(pairs), dtype=int), tasks[tasks > 0] == tasks.max()
+    )
 
 
 def _by_name(tasks: Sequence[Measured]) -> list[Measured]:
@@ -410,15 +411,10 @@ def best_by_cost(column: Column, asked: float) -> Costs | None:
         weighed = [task.with_cost(cost) for task in column.measured]
         tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
         best = min(able, key=lambda run: values[run])
-        pairs = _differences(replace(column, measured=tasks))
-        corrected = zip(pairs.items(), holm([found.p for found in pairs.values()]).tolist(), strict=True)
-        shown = {
-            pair
-            for (pair, found), p in corrected
-            if better(found.difference, p, column.metric.higher_is_better) is not None
-        }
-        equals = [run for run in able if run != best and (min(run, best), max(run, best)) not in shown]
-        at.append(AtCost(cost, best, values[best], tuple(sorted(equals, key=lambda run: values[run]))))
+        (at_cost,) = tested([replace(column, measured=tasks)])
+        apart = {*chain(*(pair for pair in at_cost.won if best in pair)), best}
+        equals = sorted((run for run in able if run not in apart), key=lambda run: values[run])
+        at.append(AtCost(cost, best, values[best], tuple(equals)))
     return Costs(tuple(at), tuple(_turns(able)))
 
 

@@ -39,12 +39,18 @@ class Measured:
             return np.zeros(len(next(iter(self.rows.values())).values), dtype=bool)
         return self.kind.counted(self.rows[run])
 
+    def common(self, one: int, other: int) -> int:
+        """The number of documents that count for both of two runs, or of twice the same."""
+        return int(self._common[self._places[one], self._places[other]])
+
     @cached_property
-    def common(self) -> dict[tuple[int, int], int]:
-        """By two runs, or twice the same, the number of documents that count for both."""
+    def _common(self) -> NDArray[np.float32]:
         counted = np.array([self.counted(run) for run in self.rows], dtype=np.float32)
-        pairs = ((one, other) for one in self.rows for other in self.rows)
-        return dict(zip(pairs, (counted @ counted.T).astype(int).flat, strict=True))
+        return np.asarray(counted @ counted.T)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {run: place for place, run in enumerate(self.rows)}
 
     def value(self, run: int) -> float:
         """The figure of a run over all documents that count for it; ``nan`` where none does."""

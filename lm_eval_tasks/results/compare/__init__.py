@@ -16,10 +16,18 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from custom_metrics.statistics.figures import Figure, is_measurable
 from custom_metrics.statistics.intervals import SIGNIFICANCE, Z95
 from custom_metrics.statistics.multiple_comparisons import better
-from custom_metrics.statistics.paired_difference import MOVER, TANGO, PairedDifference, detectable_difference
+from custom_metrics.statistics.paired_difference import (
+    MOVER,
+    TANGO,
+    PairedDifference,
+    detectable_difference,
+    difference_at,
+)
 from custom_metrics.usage.options import known_instead
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import shorten
@@ -27,7 +35,7 @@ from lm_eval_tasks.definition import catalogue
 from lm_eval_tasks.definition.catalogue import hint
 from lm_eval_tasks.definition.schema import BALANCED, Metric
 from lm_eval_tasks.results import joining
-from lm_eval_tasks.results.board import Cell, Column, Costs, Pair, best_by_cost
+from lm_eval_tasks.results.board import Cell, Column, Costs, best_by_cost
 from lm_eval_tasks.results.compare.columns import Groups, MeasuredTask, columns_of, measure_task
 from lm_eval_tasks.results.doubts import by_part, read_answers
 from lm_eval_tasks.results.joining import DocumentCounts, JoinedTask, Refusal
@@ -111,8 +119,8 @@ class Difference(NamedTuple):
     @property
     def better(self) -> int | None:
         """Number of the model that is significantly better; ``None`` where none is, or neither direction is better."""
-        first = better(self.result.difference, self.p_adjusted, self.metric.higher_is_better)
-        return None if first is None else self.first if first else self.second
+        sign = better(self.result.difference, self.p_adjusted, self.metric.higher_is_better)
+        return {1: self.first, -1: self.second}.get(int(sign))
 
     def turned(self) -> Difference:
         """The same difference, of the second model less the first."""
@@ -134,18 +142,20 @@ class Difference(NamedTuple):
         return {name: None if name in unknown else row[name] for name in _ROW}
 
 
-def differences_of(column: Column, pairs: Iterable[Pair] | None = None) -> Iterator[Difference]:
-    """The rows of a column, of all pairs or some."""
-    for pair in column.tested if pairs is None else pairs:
-        result, p, family = column.tested[pair]
-        both, (one, other) = column.shared(pair), pair
-        counts = (int(sum(task.common[of] for task in both)) for of in (pair, (one, one), (other, other)))
+def differences_of(column: Column, places: Iterable[int] | None = None) -> Iterator[Difference]:
+    """The rows of a column, of all pairs or of those at some places."""
+    tested = column.tested
+    for place in range(len(tested)) if places is None else places:
+        one, other = tested.pairs[place].tolist()
+        result, both = difference_at(tested.found, place), column.shared((one, other))
+        counts = (sum(task.common(*of) for task in both) for of in ((one, other), (one, one), (other, other)))
         documents, first, second = counts
         if math.isnan(result.standard_error):
             result = result._replace(standard_error=(result.high - result.low) / (2 * Z95))
         unit = "passages" if result.n < documents and both[0].unit == "documents" else both[0].unit  # that tasks share
         only = first - documents, second - documents
-        yield Difference(column, *pair, result, p, family, len(both), unit, documents, *only)
+        p, family = float(tested.p[place]), int(tested.family[place])
+        yield Difference(column, one, other, result, p, family, len(both), unit, documents, *only)
 
 
 class Incomparable(ValueError):
@@ -232,15 +242,16 @@ class Comparison:
         }
 
 
-def _spanning(column: Column) -> list[Pair]:
-    first = next((run for run in column.order if any(run in pair for pair in column.tested)), -1)
-    pairs, seen = [pair for pair in column.tested if first in pair], set[int]()
-    seen.update(*pairs)
-    for pair in column.tested if len(seen) < len(column.cells) else ():
+def _spanning(column: Column) -> list[int]:
+    pairs = column.tested.pairs
+    first = next((run for run in column.order if run in pairs), -1)
+    places: list[int] = np.flatnonzero((pairs == first).any(axis=1)).tolist()
+    seen = {*pairs[places].flat}
+    for place, pair in enumerate(pairs.tolist() if len(seen) < len(column.cells) else ()):
         if not seen.issuperset(pair):
-            pairs.append(pair)
+            places.append(place)
             seen.update(pair)
-    return pairs
+    return places
 
 
 def compare_runs(

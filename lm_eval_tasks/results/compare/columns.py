@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from typing import Any, NamedTuple
 
 from custom_metrics.scores.aggregations import NotMeasured
@@ -142,7 +142,7 @@ def columns_of(
                 columns.append(column)
     columns = [column for column in tested(columns) if column.tested]
     for place, column in enumerate(columns):  # without runs that share no task with another
-        in_pairs = {*chain(*column.tested)}
+        in_pairs = {*column.tested.pairs.flat}
         columns[place] = replace(column, cells={run: cell for run, cell in column.cells.items() if run in in_pairs})
     benchmarks = list(dict.fromkeys(column.benchmark for column in columns if not column.group))
     order = list(dict.fromkeys(column.metric.name for column in columns))
