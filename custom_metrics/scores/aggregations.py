@@ -305,8 +305,8 @@ class Aggregation:
         for (_, used, _), members in alike.items():
             runs = sorted({run for pair in members for run in pair})
             columns = [{run: linears[at, run, documents] for run in runs} for at, documents in used]
-            found = self._differences_over(columns, members, runs) if used else together([NO_DIFFERENCE] * len(members))
-            results |= zip(members, found.tolist(), strict=True)
+            found = self._differences_over(columns, members, runs) if used else [NO_DIFFERENCE] * len(members)
+            results |= zip(members, found, strict=True)
         return together([results[pair] for pair in numbered])
 
     def _differences_over(

@@ -57,7 +57,8 @@ def better(difference: Any, p: Any, higher_is_better: bool | None) -> Any:
 
 def ranks(competing: Collection[Model], won: Iterable[tuple[Model, Model]]) -> dict[Model, int]:
     """Rank of each model: one more than the number of significantly better ones. `won` are pairs of better and worse."""
-    beaten = Counter(worse for winner, worse in won if winner in competing)
+    able = {*competing}
+    beaten = Counter(worse for winner, worse in won if winner in able)
     return {model: 1 + beaten[model] for model in competing}
 
 

@@ -70,6 +70,7 @@ class TaskRun:
     table: Benchmark | None = None  # of its benchmark, also outside of this package; None: see `runs.other_tasks`
     size: Mapping[str, int] = field(default_factory=dict)  # its documents: ``original``, and ``effective`` of a limit
     cost: float = 1.0  # of a made-up answer in the balanced error, see :func:`with_cost`
+    _read: dict[tuple[str, str], Figure] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
@@ -136,6 +137,11 @@ class TaskRun:
     def figure(self, metric: str, filter_name: str) -> Figure:
         """A figure of the results; undefined where they have none, or one that is not computed with (:data:`LARGEST`), and
         without bounds where they have only the value."""
+        if (metric, filter_name) not in self._read:
+            self._read[metric, filter_name] = self._figure(metric, filter_name)
+        return self._read[metric, filter_name]
+
+    def _figure(self, metric: str, filter_name: str) -> Figure:
         entry = self.figures.get(filter_name, {}).get(metric)
         if isinstance(entry, Mapping):
             keys = "not_measurable" if "not_measurable" in entry else "value", "low", "high", "standard_error"

@@ -70,11 +70,11 @@ def _cells_of(family: Family, read_answers: ReadAnswers, compared: bool) -> Iter
     tasks, signs = family.tasks, dict[str, Signs]()
     for language, task in tasks.items():
         signs[language] = signs_of(task, read_answers(task) if task.samples else None)
-    of_tasks = [doubts_about_answers(task, family.filter, signs[language]) for language, task in tasks.items()]
-    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in of_tasks)
+    about = {name: [*doubts_about_answers(task, family.filter, signs[name])] for name, task in tasks.items()}
+    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in about.values())
     for metric in _metrics_of(family, compared):
         mean = family.mean(metric.name)
-        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, signs)
+        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, about)
         cell = Cell.of(mean, metric, is_alike)
         yield metric, cell._replace(family=family, explanation=sentence, reasons=reasons)
 
@@ -159,12 +159,14 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
 # ------------------------------------------------------------------------------------------------------------- doubts
 
 
-def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:
-    """The doubts about a metric of a family of tasks, whose `mean` is shown. `broken` are the signs of a broken run, by
+def doubts_of(
+    family: Family, metric: Metric, mean: Figure, about: Mapping[str, Sequence[tuple[str, str, str]]]
+) -> tuple[Doubt, ...]:
+    """The doubts about a metric of a family of tasks, whose `mean` is shown. `about` has those about the answers, by
     language."""
     details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in _task_doubts(task, metric, family.filter, broken[language]):
+        for kind, summary, detail in _task_doubts(task, metric, family.filter, about[language]):
             details.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
@@ -194,7 +196,9 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*texts[:_CONCERNED], *more])})"
 
 
-def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) -> Findings:
+def _task_doubts(
+    task: TaskRun, metric: Metric, filter_name: str, about_answers: Sequence[tuple[str, str, str]]
+) -> Findings:
     figure = task.figure(metric.name, filter_name)
     if not task.provenance and task.table is not None:
         yield "not_comparable", "the results do not say what it was measured on", ""
@@ -207,7 +211,7 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) 
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
-    yield from doubts_about_answers(task, filter_name, signs)
+    yield from about_answers
     if filter_name in READINGS and is_measurable(figure, metric.unit):
         other_filter = READINGS[1 - READINGS.index(filter_name)]
         theirs = task.figure(metric.name, other_filter)
