@@ -408,10 +408,11 @@ def best_by_cost(column: Column, asked: float) -> Costs | None:
     at = []
     for cost in sorted({*COSTS, asked}):
         values = {run: (cost * made_up + missed) / (cost + 1) for run, (made_up, missed) in shares.items()}
-        weighed = [task.with_cost(cost) for task in column.measured]
-        tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
-        best = min(able, key=lambda run: values[run])
-        (at_cost,) = tested([replace(column, measured=tasks)])
+        best, at_cost = min(able, key=lambda run: values[run]), column
+        if not math.isclose(cost, cost_of(column)) or len(shares) < len(column.present):
+            weighed = [task.with_cost(cost) for task in column.measured]
+            tasks = [replace(task, rows={run: task.rows[run] for run in shares}) for task in weighed]
+            (at_cost,) = tested([replace(column, measured=tasks)])
         apart = {*chain(*(pair for pair in at_cost.won if best in pair)), best}
         equals = sorted((run for run in able if run not in apart), key=lambda run: values[run])
         at.append(AtCost(cost, best, values[best], tuple(equals)))
