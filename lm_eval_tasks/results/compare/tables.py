@@ -151,7 +151,7 @@ def _having(comparison: Comparison, names: Sequence[str]) -> Iterator[tuple[str,
 def _explanations(comparison: Comparison, names: Sequence[str], pairs: bool = True) -> list[str]:
     """Notes below a table: what its columns mean (of one of `pairs`), the methods behind bounds and p, and the notes of the
     comparison."""
-    rows = comparison.differences
+    rows = comparison.differences if pairs else comparison.spanning
     lines = []
     if pairs:
         lines = [
