@@ -95,7 +95,7 @@ def check_differences(rounds: int = ROUNDS) -> Iterator[Row]:
         names = np.repeat(np.arange(number), size).astype(str).tolist()
         models = {model: Rows(of_model, names) for model, of_model in enumerate(flags)}
         found = defined_share.differences([models], [(2 * model, 2 * model + 1) for model in range(rounds)])
-        low, high, p = np.array([(each.low, each.high, each.p) for each in found]).T
+        low, high, p = found.low, found.high, found.p
         assert np.array_equal(p < 0.05, (low > 0) | (high < 0))
         false, failed = float(np.mean(p < 0.05)), float(np.mean(low > 0))
         what = f"{number} conversations of {size}, rate {rate}, correlation {correlation}"

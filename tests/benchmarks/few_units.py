@@ -87,7 +87,7 @@ def check_differences_of_means(rounds: int = ROUNDS) -> Iterator[Row]:
             rng = np.random.default_rng(_SEED)
             values = [np.column_stack([draw(rng, (size, rounds)) for _ in range(2)]) for size in sizes]
             found = mean_differences(values, [(place, rounds + place) for place in range(rounds)])
-            yield _errors([each.p for each in found]).row(f"{name}, {strata}: called different", 0.06, error=True)
+            yield _errors(found.p).row(f"{name}, {strata}: called different", 0.06, error=True)
 
 
 def check_means(rounds: int = ROUNDS) -> Iterator[Row]:
