@@ -14,6 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -170,7 +171,9 @@ def _of_one(number: int, value: dict[str, Any] | str) -> Iterator[Record]:
     names = {name for paths in known.values() for path in paths.get("answer", ()) for name in path.heads}
     names -= {path.text for path in known[ANY_TOOL]["records"]}
     fields = {} if isinstance(value, str) else value
-    rows = _rows_of(fields) or ([] if names & fields.keys() else _listed(fields, 0))
+    rows = _rows_of(fields)
+    with suppress(RecursionError):
+        rows = rows or ([] if names & fields.keys() else _listed(stored(fields), 0))
     yield from enumerate(map(_record, rows), 1) if rows else [(number, value)]
 
 
