@@ -13,7 +13,7 @@ import pytest
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
 from lm_eval_tasks.results.logs.answers import LeftOut
-from lm_eval_tasks.results.logs.fields import ROLES, expression, known_tools
+from lm_eval_tasks.results.logs.fields import ROLES, Expression, known_tools
 from lm_eval_tasks.results.logs.values import stored, text_of
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -125,14 +125,14 @@ RECORD = {
     ],
 )
 def test_expressions(path: str, values: list[Any]) -> None:
-    found = expression(path).value(stored(RECORD))
+    found = Expression(path).value(stored(RECORD))
     assert ([] if found is None else found if isinstance(found, list) else [found]) == values
 
 
 @pytest.mark.parametrize("path", ["a[", "", "a]b", "a[x=[]]", "nothing(a)", "length(a, b)"])
 def test_what_is_no_expression(path: str) -> None:
     with pytest.raises(UsageError, match="is no JMESPath expression"):
-        expression(path)
+        Expression(path)
 
 
 UNKNOWN = {"reply_text": "It is 3.", "ctx": [{"body": "It has 3."}], "asked": {"user_question": "How many?"}, "n": 3}
