@@ -20,8 +20,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,15 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
-    output = "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
-    add_output(parser, "FILE.jsonl", output)
+    place = "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
+    add_output(parser, "FILE.jsonl", place)
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
     without, kinds = "answers of a log without (default: %(default)s)", ("unsupported", "skip")
     parser.add_argument("--no-passages", choices=kinds, default=kinds[0], help=without)
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
-    older = "exit 1 if more are flagged than in this older run"
-    parser.add_argument("--baseline", type=Path, metavar="RUN", help=older)
+    parser.add_argument(
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more are flagged than in this older run"
+    )
     parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
@@ -112,8 +112,8 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         check_place(arguments.junit)
         arguments.junit.unlink(missing_ok=True)  # an earlier verdict must not outlive an error
     names = ["standard input" if name == "-" else name for name in arguments.logs]
-    with ExitStack() as stack:
-        paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in arguments.logs]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [_piped(Path(folder)) if name == "-" else Path(name) for name in arguments.logs]
         skips = arguments.no_passages == "skip"
         logs = [open_log(path, name, given, skips) for path, name in zip(paths, names, strict=True)]
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
@@ -128,10 +128,10 @@ def _read_logs(arguments: argparse.Namespace) -> int:
         say(f"{_VERDICTS[check.status]}: {check.message}")
     if arguments.junit is not None:
         print_or_write(gate.junit(checks, ", ".join(names)), arguments.junit)
-    folder = shell_word(str(written.parent))
-    say(output, f"  lm-eval-grounded mark {folder} -o marking")
+    run_folder = shell_word(str(written.parent))
+    say(output, f"  lm-eval-grounded mark {run_folder} -o marking")
     if named == output:
-        say(f"  lm-eval-grounded report {folder}")
+        say(f"  lm-eval-grounded report {run_folder}")
     else:
         from lm_eval_tasks.results.report import write_report
 
@@ -139,14 +139,12 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     return gate.exit_status(checks)
 
 
-@contextmanager
-def _piped() -> Iterator[Path]:
-    """A temporary file with what the standard input holds: logs are read more than once."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
-        with naming(path), path.open("wb") as stream:
-            shutil.copyfileobj(sys.stdin.buffer, stream)
-        yield path
+def _piped(folder: Path) -> Path:
+    """A file with what the standard input holds: logs are read more than once."""
+    path = folder / "stdin"
+    with naming(path), path.open("wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    return path
 
 
 def _text_of(value: str, option: str) -> str:
