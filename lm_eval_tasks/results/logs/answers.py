@@ -1,7 +1,4 @@
-"""The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run.
-
-:func:`open_log` chooses the fields before any answer is read, and describes them; :meth:`Log.answers` then reads.
-"""
+"""The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run."""
 
 from __future__ import annotations
 
@@ -52,9 +49,11 @@ class LeftOut(Counter[str]):
             self._places[reason].append(place)
 
     def __str__(self) -> str:
-        more = {reason: f" and {number - _PLACES} more" * (number > _PLACES) for reason, number in self.items()}
-        places = {reason: f"{', '.join(places)}{more[reason]}" for reason, places in self._places.items()}
-        return "; ".join(f"{reason}: {self[reason]} ({shown})" for reason, shown in places.items()) or "there is none"
+        shown = []
+        for reason, number in self.items():
+            more = f" and {number - _PLACES} more" if number > _PLACES else ""
+            shown.append(f"{reason}: {number} ({', '.join(self._places[reason])}{more})")
+        return "; ".join(shown) or "there is none"
 
 
 @dataclass(frozen=True)
@@ -116,15 +115,15 @@ def document_of(values: Mapping[str, Any], language: str | None, skips: bool) ->
     ValueError says why it cannot be used, in words that hold for others, too."""
     answer, question = (without_surrogates(values.get(role, "")) for role in ("answer", "question"))
     answer, reference = final_answer(answer), without_surrogates(as_text(values.get("passages", [])))
-    for reason, holds in (
-        (str(values.get("left_out")), "left_out" in values),
-        ("no answer", not answer.strip()),
-        ("the message of a service that failed", is_service_failure(answer, question)),
-        ("no passages and no reference", skips and not reference.strip()),
-        (f"longer than {LONGEST_TEXT >> 20} MB", len(answer) + len(reference) > LONGEST_TEXT),
-    ):
-        if holds:
-            raise ValueError(reason)
+    reasons = {
+        str(values.get("left_out")): "left_out" in values,
+        "no answer": not answer.strip(),
+        "the message of a service that failed": is_service_failure(answer, question),
+        "no passages and no reference": skips and not reference.strip(),
+        f"longer than {LONGEST_TEXT >> 20} MB": len(answer) + len(reference) > LONGEST_TEXT,
+    }
+    if reason := next((reason for reason, holds in reasons.items() if holds), None):
+        raise ValueError(reason)
     tag, model = (each.strip() if isinstance(each := values.get(role), str) else "" for role in ("language", "model"))
     try:
         code = _CODE_OF(tag) if tag else language

@@ -1,10 +1,8 @@
-"""Logs of one's own: answers of any system, each with the text that it was given, read by a detector and written as a run.
+"""Logs of one's own, read by a detector and written as a run: a results file and a samples file as the harness writes
+them, of the task :data:`LOGGED`. Its shares are those of CLAPnq's answers (:mod:`lm_eval_tasks.clapnq.hallucination`).
 
-The run is a folder with a results file and a samples file as the harness writes them, of the task :data:`LOGGED`. Its
-shares are those of CLAPnq's answers (:mod:`lm_eval_tasks.clapnq.hallucination`).
-
-Texts are read, tagged and written block by block. What stays in memory is a few hundred bytes an answer: its spans, with
-which a killed run goes on where it stopped (:mod:`detector_plugin.span_store`), and counts of words.
+Texts are read, tagged and written block by block. What stays in memory of an answer are its spans, with which a killed run
+goes on where it stopped (:mod:`detector_plugin.span_store`), and counts of words.
 """
 
 from __future__ import annotations
