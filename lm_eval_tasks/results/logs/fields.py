@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -84,13 +84,6 @@ class Expression:
             found = [text.strip() for text in texts if text.strip()]
         return None if found is False or found in ("", [], {}) else found
 
-    def read(self, role: str, record: Any) -> Any:
-        """What a role takes of the value; ``None`` for nothing. ValueError says why a value cannot be used."""
-        found = self.value(record)
-        if found is not None:
-            found = _READERS[role](found, self.text) if role in _READERS else text_of(found) or found
-        return None if found in ("", [], {}) else found
-
 
 def path_of(steps: Sequence[str]) -> str:
     """The expression of names within names."""
@@ -134,8 +127,10 @@ class Fields:
         values: dict[str, Any] = {}
         try:
             for role, paths in _leading(self, frozenset((*record, ""))):
-                found = (each for path in paths if (each := path.read(role, record)) is not None)
-                value = dict(label for labels in found for label in labels) if role == "label" else next(found, None)
+                read, given = _READERS.get(role, _as_it_is), ((path.value(record), path.text) for path in paths)
+                found = (read(value, text) for value, text in given if value is not None)
+                kept = (each for each in found if each not in (None, "", [], {}))
+                value = dict(label for labels in kept for label in labels) if role == "label" else next(kept, None)
                 if value is not None and value != {}:
                     values[role] = value
         except ValueError as error:
@@ -156,6 +151,10 @@ def _leading(fields: Fields, names: frozenset[str]) -> list[tuple[str, list[Expr
     """The expressions that can give values of a record with these fields: most are those of other tools."""
     found = ((role, [path for path in every if path.heads & names]) for role, every in fields.paths.items())
     return [(role, paths) for role, paths in found if paths]
+
+
+def _as_it_is(value: Any, _: str) -> Any:
+    return text_of(value) or value
 
 
 def _answer(value: Any, _: str) -> str:
@@ -216,7 +215,7 @@ def _label(name: str, value: str) -> tuple[str, str]:
     return without_surrogates(shown), without_surrogates(text)
 
 
-_READERS = {
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "answer": _answer,
     "question": lambda value, _: last_said(value, "question"),
     "passages": lambda value, _: [each for each in _passages(given_by_tools(value)) if "".join(each.values()).strip()],
