@@ -53,7 +53,9 @@ def _to_damage(raw: io.BufferedReader, name: str) -> Iterator[Record]:
     try:
         for number, value in _as_written(raw, name):
             yield number, value
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    except (EOFError, zlib.error, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the system, which numbers its errors
+            raise
         yield number + 1, "cut off or damaged from here on"
 
 
@@ -88,7 +90,7 @@ def _parquet(stream: Any) -> Iterator[dict[str, Any]]:
     try:
         for batch in pyarrow.parquet.ParquetFile(stream).iter_batches(batch_size=256):
             yield from batch.to_pylist()
-    except (pyarrow.ArrowException, ValueError, OSError) as error:  # or a text that is not UTF-8
+    except (pyarrow.ArrowException, ValueError) as error:  # or a text that is not UTF-8
         raise EOFError(str(error)) from error
 
 
