@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Place: TypeAlias = "str | os.PathLike[str]"
 
 
-class Runs:
+class Runs(tuple["Run", ...]):
     """A sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Samples are read with :attr:`answers`.
 
     >>> runs = Runs("results")  # doctest of two runs, which lm_eval wrote to the folder
@@ -33,7 +33,7 @@ class Runs:
     (2, 600)
     """
 
-    def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
+    def __new__(cls, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Runs:
         from lm_eval_tasks.runs import read_runs
         from lm_eval_tasks.runs.run import checked_cost, with_cost
 
@@ -42,16 +42,7 @@ class Runs:
             if not isinstance(place, (str, os.PathLike)) or not place:
                 raise UsageError(f"read takes folders, results files and samples files, got {excerpt(place)}")
         cost = checked_cost(cost)
-        self._runs = [with_cost(run, cost) for run in read_runs(map(Path, (*listing, *more)))]
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
-
-    def __getitem__(self, number: int) -> Run:
-        return self._runs[number]
+        return super().__new__(cls, [with_cost(run, cost) for run in read_runs(map(Path, (*listing, *more)))])
 
     def __repr__(self) -> str:
         names = [on_one_line(run.model) for run in self]
