@@ -37,7 +37,6 @@ from lm_eval_tasks.results.logs.summary import LogSummary
 
 _LOG = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 _BLOCK = 256  # answers that are tagged together
-_STORE = ".spans_0.jsonl"
 
 _FLAGGED = Metric(
     *(judged.FLAGGED_ANSWERS, DEFINED_SHARE, False, "answers that do not abstain and that the detector has read"),
@@ -98,7 +97,7 @@ def detect_log(
     try:
         with locked_folder(folder) as partial:
             samples, spans, written = (partial / name for name in ("samples", "spans", "results"))
-            stored = StoredDetector(loaded, folder / _STORE, json.loads(options), quiet=True)
+            stored = StoredDetector(loaded, folder / ".spans_0.jsonl", json.loads(options), quiet=True)
             if stored.spans_by_key:
                 _LOG.info("%d answers are tagged already (%s)", len(stored.spans_by_key), folder)
             answers = _answers(logs, language, left_out)
