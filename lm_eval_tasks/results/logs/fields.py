@@ -226,12 +226,8 @@ _READERS: Mapping[str, Callable[[Any, str], Any]] = {
 
 def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Expressions) -> Fields:
     """The fields of a log by its first records: of the tool that gives most answers with passages. Expressions that are
-    `given` replace those of tools.
-
-    Raises:
-        UsageError: no tool gives an answer and passages, or a given expression gives nothing. It lists the fields of the
-            first record, and guesses.
-    """
+    `given` replace those of tools. UsageError, with the first record's fields and a guess, where no tool gives both, or a
+    given expression gives nothing."""
     kinds = {path: _KINDS.get(type(value), type(value).__name__) for path, value in _leaves(records[0])}
     fields = [f"{on_one_line(path[:80])} ({kind})" for path, kind in kinds.items()]
     listing = f"the first record has {shorten(fields, _LISTED) or 'no field'}"
