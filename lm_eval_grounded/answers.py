@@ -42,13 +42,11 @@ def one_or_many(function: Callable[Concatenate[str, P], T]) -> OneOrMany[P, T]:
     def called(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        first, *names = bound.arguments
-        texts = bound.arguments[first]
-        rows = rows_of(texts, **{name: bound.arguments[name] for name in names})
-        if isinstance(texts, str):
-            return single(*rows[0])
-        values = []
-        for place, row in enumerate(rows):
+        first, *columns = bound.arguments
+        texts, values = bound.arguments.pop(first), list[T]()
+        for place, row in enumerate(rows_of(texts, **{name: bound.arguments[name] for name in columns})):
+            if isinstance(texts, str):
+                return single(*row)
             try:
                 values.append(single(*row))
             except UsageError as error:
@@ -91,9 +89,9 @@ def relevance_label(
     from custom_metrics.relevance import nomiracl_label, robust_label
     from lm_eval_tasks.detection.language_tags import with_phrases
 
-    if flag_of(strict, "strict"):
+    if of_kind(bool, strict, "strict"):
         return nomiracl_label(response)
-    asked = None if question is None else text_of(question, "question")
+    asked = None if question is None else of_kind(str, question, "question")
     return robust_label(response, with_phrases(language), asked, _texts(passages, "passages"))
 
 
@@ -157,13 +155,13 @@ def detect(
     **options: Any,
 ) -> list[list[Span] | None]: ...
 def detect(
-    reference: str | Sequence[str | Texts],
+    reference: Any,
     answer: str | Texts,
     language: Language = None,
     detector: str | Detector | None = None,
     question: Language = None,
     **options: Any,
-) -> list[Span] | list[list[Span] | None] | None:
+) -> Any:
     """The spans of an answer, or of each of a list, that its reference does not bear out; ``None`` where the detector
     cannot read the answer and was told to leave it out.
 
@@ -178,7 +176,6 @@ def detect(
     The language is guessed by default. A detector (by default ``lexical``) is named as for the command, and kept loaded, or
     a loaded one; `options` are its own, such as ``threshold``. UnusableDetector, a UsageError, where there is no such
     detector, option or value."""
-    from detector_plugin import load_detector
     from detector_plugin.detector import DEFAULT_DETECTOR
     from detector_plugin.filters import as_text
     from lm_eval_tasks.detection.language_tags import code_of, guess
@@ -187,11 +184,11 @@ def detect(
     for text, passages, tag, asked in rows_of(answer, reference=reference, language=language, question=question):
         source = as_text(_texts(passages, "reference", required=True))
         code = guess(text, source).code if tag is None else code_of(tag)
-        rows.append((source, text, code, text_of("" if asked is None else asked, "question")))
+        rows.append((source, text, code, of_kind(str, "" if asked is None else asked, "question")))
     if detector is None or isinstance(detector, str):
-        name = DEFAULT_DETECTOR if detector is None else detector
-        hashable = all(isinstance(value, Hashable) for value in options.values())
-        detector = _loaded(name, tuple(sorted(options.items()))) if hashable else load_detector(name, **options)
+        of_hashes = all(isinstance(value, Hashable) for value in options.values())
+        load = _loaded if of_hashes else _loaded.__wrapped__
+        detector = load(DEFAULT_DETECTOR if detector is None else detector, **options)
     if not hasattr(detector, "detect"):
         raise UsageError(f"detector: expected a name or a loaded detector, got {type(detector).__name__}")
     spans = detector.detect(*(map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])))
@@ -199,10 +196,10 @@ def detect(
 
 
 @lru_cache(maxsize=4)
-def _loaded(name: str, options: tuple[tuple[str, Any], ...]) -> Detector:
+def _loaded(name: str, **options: Any) -> Detector:
     from detector_plugin import load_detector
 
-    return load_detector(name, **dict(options))
+    return load_detector(name, **options)
 
 
 def _texts(texts: Any, name: str, required: bool = False) -> list[str]:
@@ -210,7 +207,7 @@ def _texts(texts: Any, name: str, required: bool = False) -> list[str]:
     found = [texts] if isinstance(texts, str) else [] if texts is None else listed(texts, name)
     if required and not found:
         raise UsageError(f"{name}: none given; without a text to check an answer against nothing can be said of it")
-    return [text_of(text, f"{name}[{at}]") for at, text in enumerate(found)]
+    return [of_kind(str, text, f"{name}[{at}]") for at, text in enumerate(found)]
 
 
 def _in_text(spans: Any, text: str, name: str) -> list[tuple[int, int]]:
@@ -233,43 +230,33 @@ def rows_of(texts: str | Texts, **columns: Any) -> list[tuple[Any, ...]]:
     something is no text."""
     if isinstance(texts, str):
         return [(texts, *columns.values())]
-    texts = [text_of(text, f"text {place}") for place, text in enumerate(listed(texts, "text"))]
-    filled = []
+    filled = [[of_kind(str, text, f"text {place}") for place, text in enumerate(listed(texts, "text"))]]
     for name, column in columns.items():
         is_list = isinstance(column, Iterable) and not isinstance(column, str)
-        values = listed(column, name, "values") if is_list else [column] * len(texts)
-        if len(values) != len(texts):
-            raise UsageError(f"{len(texts)} texts, but {len(values)} for {name}: {excerpt(values)}")
+        values = listed(column, name, "values") if is_list else [column] * len(filled[0])
+        if len(values) != len(filled[0]):
+            raise UsageError(f"{len(filled[0])} texts, but {len(values)} for {name}: {excerpt(values)}")
         filled.append(values)
-    return list(zip(texts, *filled, strict=True))
+    return list(zip(*filled, strict=True))
 
 
 def listed(values: Any, name: str, kind: str = "texts") -> list[Any]:
     """The values of a list, a tuple, a NumPy array, a pandas Series, or whatever else has them in order. A UsageError for a
     text, bytes, a dict, a set, a DataFrame, and what has no values."""
-    dimensions: int = getattr(values, "ndim", 1)
+    is_table, dimensions = hasattr(values, "columns"), getattr(values, "ndim", 1)
     if hasattr(values, "tolist") and dimensions:
         return list(values.tolist())
-    is_table, is_scalar = hasattr(values, "columns"), not dimensions
-    no_list = isinstance(values, (str, bytes, bytearray, Mapping, Set)) or not isinstance(values, Iterable)
-    if no_list or is_table or is_scalar:
+    unordered = isinstance(values, (str, bytes, bytearray, Mapping, Set))
+    if unordered or is_table or not dimensions or not isinstance(values, Iterable):
         wrong = "; pass one of its columns" if is_table else "; it has no order" if isinstance(values, Set) else ""
-        one = "a text or " if kind == "texts" else ""
-        raise UsageError(
-            f"{name}: expected {one}a list of {kind}, got {type(values).__name__}{wrong or f': {excerpt(values)}'}"
-        )
+        expected = f"expected {'a text or ' * (kind == 'texts')}a list of {kind}, got {type(values).__name__}"
+        raise UsageError(f"{name}: {expected}{wrong or f': {excerpt(values)}'}")
     return list(values)
 
 
-def flag_of(value: Any, name: str) -> bool:
-    """The value if it is true or false; else a UsageError."""
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} is True or False, got {type(value).__name__}")
-    return value
-
-
-def text_of(value: Any, name: str) -> str:
-    """The value if it is a text; else a UsageError."""
-    if not isinstance(value, str):
-        raise UsageError(f"{name} is {type(value).__name__}, not a text: {excerpt(value)}")
+def of_kind(kind: type[T], value: Any, name: str) -> T:
+    """The value if it is a text (``str``), or true or false (``bool``); else a UsageError."""
+    if not isinstance(value, kind):
+        wanted = "not a text" if kind is str else "not True or False"
+        raise UsageError(f"{name} is {type(value).__name__}, {wanted}: {excerpt(value)}")
     return value

@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     import pandas
 
     from custom_metrics.statistics.figures import Figure
+    from lm_eval_tasks.results.logs import Fields
     from lm_eval_tasks.results.logs.summary import FlaggedAnswer, LogSummary
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class FlaggedLog:
     """A log that a detector has read. ``str()`` is what the command prints.
 
@@ -28,9 +31,12 @@ class FlaggedLog:
     <FlaggedLog: 1 answers of records, read by lexical>
     """
 
-    def __init__(self, summary: LogSummary, rows: list[dict[str, Any]], source: str, detector: str) -> None:
-        self.summary = summary
-        self._rows, self._source, self._detector = rows, source, detector
+    summary: LogSummary
+    answers: pandas.DataFrame
+    """A row for each answer: ``line``, ``id``, ``language``, ``flagged_share`` (of its words), ``expected_share``,
+    ``unsupported_probability``, ``spans`` and their ``texts``, ``sentences`` (start, end and probability of each)."""
+    source: str
+    detector: str
 
     @property
     def groups(self) -> pandas.DataFrame:
@@ -38,22 +44,14 @@ class FlaggedLog:
         ``flagged_words`` with ``_low`` and ``_high``; means of what the log has of tokens, cost and latency."""
         import pandas
 
-        def row(group: Any) -> dict[str, Any]:
-            values = {**group.names, **{name: getattr(group, name) for name in ("answers", "abstaining", "unread")}}
+        rows = []
+        for group in (self.summary.total, *self.summary.groups):
+            rows.append({**group.names, **{name: getattr(group, name) for name in ("answers", "abstaining", "unread")}})
             for name in ("flagged_answers", "flagged_words"):
                 figure = getattr(group, name)
-                values |= {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
-            return values | dict(group.usage)
-
-        return pandas.DataFrame([row(group) for group in (self.summary.total, *self.summary.groups)])
-
-    @property
-    def answers(self) -> pandas.DataFrame:
-        """A row for each answer: ``line``, ``id``, ``language``, ``flagged_share`` (of its words), ``expected_share``,
-        ``unsupported_probability``, ``spans`` and their ``texts``, ``sentences`` (start, end and probability of each)."""
-        import pandas
-
-        return pandas.DataFrame(self._rows)
+                rows[-1] |= {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
+            rows[-1] |= group.usage
+        return pandas.DataFrame(rows)
 
     @property
     def to_look_at(self) -> list[FlaggedAnswer]:
@@ -63,10 +61,10 @@ class FlaggedLog:
     def __str__(self) -> str:
         from lm_eval_tasks.results.logs.summary import summary_text
 
-        return summary_text(self.summary, self._source, self._detector).removesuffix("\n")
+        return summary_text(self.summary, self.source, self.detector).removesuffix("\n")
 
     def __repr__(self) -> str:
-        return f"<FlaggedLog: {self.summary.total.answers} answers of {self._source}, read by {self._detector}>"
+        return f"<FlaggedLog: {self.summary.total.answers} answers of {self.source}, read by {self.detector}>"
 
 
 def detect_log(
@@ -87,31 +85,26 @@ def detect_log(
     1
 
     UsageError where no record can be used, or a field does not exist."""
+    import pandas
+
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log as write_run
     from lm_eval_tasks.results.logs import given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary
 
     with TemporaryDirectory() as folder:
-        path, name = Path(folder) / "records.jsonl", "records"
+        path, output = Path(folder) / "records", Path(folder) / "out.jsonl"
         if isinstance(log, (str, os.PathLike)):
             path = Path(log)
-            name = path.name
         elif not isinstance(log, Iterable) or isinstance(log, (bytes, Mapping)):
             raise UsageError(f"detect_log takes a file or its records, got {excerpt(log)}")
         else:
             with path.open("w", encoding="utf-8") as stream:
                 stream.writelines(json.dumps(record, ensure_ascii=False, default=str) + "\n" for record in log)
-        opened = open_log(path, name, given_fields(fields), no_passages)
-        code = None if language is None else code_of(language)
-        output = Path(folder) / "out.jsonl"
-        summary = LogSummary([by] if isinstance(by, str) else list(by), [opened])
-        write_run([opened], output, detector, options, language=code, summary=summary)
-        rows = [json.loads(line) for line in output.open(encoding="utf-8")]
-    return FlaggedLog(summary, rows, name, detector)
-
-
-_MOST_CLUSTERS, _PARTS = 1 << 16, 1 << 14  # more clusters than the first are added up to as many sums as the second
+        opened = open_log(path, path.name, given_fields(fields), no_passages == "skip")
+        groups, code = [by] if isinstance(by, str) else list(by), None if language is None else code_of(language)
+        _, summary = write_run([opened], output, groups, detector, options, language=code)
+        answers = pandas.DataFrame([json.loads(line) for line in output.open(encoding="utf-8")])
+    return FlaggedLog(summary, answers, path.name, detector)
 
 
 class LogReader:
@@ -120,7 +113,8 @@ class LogReader:
     It returns the same kind, a row for each record: ``left_out`` (why the record is no answer, or empty), ``declined``,
     ``flagged`` (1, 0, or nan where the answer is in no share), ``flagged_words`` and ``words``, ``unsupported_probability``
     (nan without a curve), and ``cluster``, what answers of one conversation or question have in common. The fields are
-    chosen by the first batch (UsageError where none fit). Records of a trace belong into one batch.
+    chosen by the first batch (UsageError where none fit). Records of a trace belong into one batch. Arguments are those of
+    :func:`detect_log`.
 
     >>> LogReader(language="en")({"answer": ["The cat flies."], "passages": [["The cat sleeps."]]})["words"]
     [3]
@@ -140,19 +134,18 @@ class LogReader:
         from lm_eval_tasks.results.logs import given_fields
 
         self._given, self._language = given_fields(fields), None if language is None else code_of(language)
-        self._settings = calibrated.settings_of(
-            "detect", detector, options, calibrated.NO_CALIBRATION, RAG, kinds=(RAG,)
-        )
-        self._no_passages, self._fields = no_passages, list[Any]()
+        calibration = calibrated.NO_CALIBRATION
+        self._settings = calibrated.settings_of("detect", detector, options, calibration, RAG, kinds=(RAG,))
+        self._skips = no_passages == "skip"
+        self._fields: Fields | None = None  # chosen by the first batch
 
     def __call__(self, batch: Any) -> Any:
         if isinstance(batch, Iterator):  # as Spark gives a part of its rows
             return map(self, batch)
         if not isinstance(batch, Mapping):
-            return type(batch)(self.__call__({name: batch[name].tolist() for name in batch.columns}))
+            return type(batch)(self({name: batch[name].tolist() for name in batch.columns}))
         columns = {name: [*map(_plain, column)] for name, column in batch.items()}
-        records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        rows = self._read(records)
+        rows = self._read([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
         return {name: [row[name] for row in rows] for name in _UNREAD}
 
     def _read(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -163,24 +156,21 @@ class LogReader:
         from lm_eval_tasks.results.logs.traces import joined
         from lm_eval_tasks.results.logs.values import stored
 
-        records = [stored(record) for record in records]
-        if not self._fields and records:
-            self._fields.append(choose_fields("the first batch", records[:100], self._given))
+        records = [*map(stored, records)]
+        if not records:
+            return []
+        self._fields = self._fields or choose_fields("the first batch", records[:100], self._given)
         rows, block = [{**_UNREAD} for _ in records], list[Any]()
-        for place, values in joined((place, self._fields[0].read(record)) for place, record in enumerate(records)):
+        for place, values in joined(enumerate(map(self._fields.read, records))):
             try:
-                block.append((place, *document_of(values, self._language, self._no_passages)))
+                block.append((place, *document_of(values, self._language, self._skips)))
             except ValueError as error:
                 rows[place]["left_out"] = str(error)
         detector = shared_detector(self._settings["detector"], self._settings["detector_args"])
         for answer in judged.by_detector(detector, block, self._settings):
-            row, probability = answer.row, answer.probability(answer.row[judged.EVIDENCE])
-            counts, flag = row[judged.COUNTS] or {}, row[judged.FLAGGED_ANSWERS]
-            rows[row["doc_id"]] = {
-                **{"left_out": "", "declined": bool(row[judged.ABSTENTION]), "cluster": row["doc"]["article"]},
-                **{"flagged": float("nan") if flag is None else flag, "unsupported_probability": probability},
-                **{"flagged_words": counts.get("flagged", 0), "words": counts.get("words", 0)},
-            }
+            probability, row = answer.probability(answer.row[judged.EVIDENCE]), rows[answer.row["doc_id"]]
+            row |= {"left_out": "", "unsupported_probability": probability}
+            row |= {name: value for name, value in answer.counts().items() if name in row and value is not None}
         return rows
 
 
@@ -188,6 +178,7 @@ _UNREAD = {
     **{"left_out": "the passages of an answer", "declined": False, "flagged": float("nan"), "flagged_words": 0},
     **{"words": 0, "unsupported_probability": float("nan"), "cluster": ""},
 }
+_MOST_CLUSTERS, _PARTS = 1 << 16, 1 << 14  # more clusters than the first are added up to as many sums as the second
 
 
 def _plain(value: Any) -> Any:
@@ -212,41 +203,29 @@ def merge_logs(batches: Iterable[Any]) -> MergedLog:
     >>> merge_logs([read]).answers
     5
     """
-    import numpy as np
+    import pandas
 
     from custom_metrics.hallucination import estimate
-    from custom_metrics.statistics.figures import UNDEFINED, Figure
-    from custom_metrics.statistics.intervals import share_of_clusters, wilson
+    from custom_metrics.scores.aggregations import defined_share
+    from custom_metrics.statistics.figures import Rows
 
-    left_out, declined, answers, names = Counter[str](), 0, 0, np.zeros(0, np.uint64)
-    sums = np.zeros((0, 4))
+    left_out, answers, declined, sums = Counter[str](), 0, 0, pandas.DataFrame()
     for batch in batches:
-        columns = {name: np.asarray(batch[name]) for name in _UNREAD}
-        is_read = columns["left_out"] == ""
-        left_out.update(columns["left_out"][~is_read].tolist())
-        answers, declined = answers + int(is_read.sum()), declined + int(columns["declined"][is_read].sum())
-        flags = columns["flagged"][is_read].astype(float)
-        of_words = (columns[name][is_read] for name in ("flagged_words", "words"))
-        added = [np.nan_to_num(flags), ~np.isnan(flags), *of_words]
-        clusters = np.array([int(name, 16) for name in columns["cluster"][is_read].tolist()], np.uint64)
-        names, places = np.unique(np.concatenate([names, clusters]), return_inverse=True)
-        rows = np.concatenate([sums, np.stack(added, 1).astype(float)])
-        if len(names) > _MOST_CLUSTERS:
-            places, names = (names % np.uint64(_PARTS)).astype(int)[places], np.arange(_PARTS, dtype=np.uint64)
-        sums = np.zeros((len(names), 4))
-        np.add.at(sums, places, rows)
-    left_out.pop(str(_UNREAD["left_out"]), None)
+        rows = pandas.DataFrame({name: [*batch[name]] for name in _UNREAD})
+        left_out.update(rows["left_out"])
+        read = rows[rows["left_out"] == ""]
+        answers, declined = answers + len(read), declined + int(read["declined"].sum())
+        added = pandas.DataFrame({"flagged": read["flagged"].fillna(0), "judged": read["flagged"].notna()})
+        added = added.join(read[["flagged_words", "words"]]).astype(float).set_axis(read["cluster"])
+        sums = pandas.concat([sums, added]).groupby(level=0).sum()
+        if len(sums) > _MOST_CLUSTERS:
+            sums = sums.groupby(lambda name: f"{int(name, 16) % _PARTS:x}").sum()
     if not answers:
         raise UsageError("merge_logs: no answer was read")
-    of_answers = sums[sums[:, 1] > 0, :2]
-    hits, number = of_answers.sum(axis=0)
-    if not number:
-        flagged = UNDEFINED
-    elif len(of_answers) < number:
-        low, high, error = map(float, share_of_clusters(*of_answers.T))
-        flagged = Figure(hits / number, low, high, error, int(number))
-    else:
-        low, high = wilson(hits, int(number))
-        flagged = Figure(hits / number, low, high, n=int(number))
-    words = estimate(sums[:, 2:]).detected._replace(n=int(number))
-    return MergedLog(answers, declined, dict(left_out), flagged, words)
+    del left_out[""], left_out[str(_UNREAD["left_out"])]
+    of_answers = sums.loc[sums["judged"] > 0, ["flagged", "judged"]].to_numpy()
+    number = int(of_answers[:, 1].sum())
+    is_alone = len(of_answers) == number  # each answer in its cluster
+    flagged = defined_share.figure(Rows(of_answers[:, 0])) if is_alone else estimate(of_answers).detected
+    words = estimate(sums[["flagged_words", "words"]].to_numpy()).detected
+    return MergedLog(answers, declined, dict(left_out), *(each._replace(n=number) for each in (flagged, words)))

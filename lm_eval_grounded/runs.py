@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import excerpt, on_one_line, shorten
-from lm_eval_grounded.answers import flag_of, listed, text_of
+from lm_eval_grounded.answers import listed, of_kind
 
 if TYPE_CHECKING:
     import pandas
@@ -25,41 +25,24 @@ if TYPE_CHECKING:
 Place: TypeAlias = "str | os.PathLike[str]"
 
 
-class Runs:
-    """The runs in some places: a sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Files are found when this is
-    made, results read with the first run or :attr:`figures`, and samples with :attr:`answers`.
+class Runs(tuple["Run", ...]):
+    """A sequence of :class:`lm_eval_tasks.runs.Run`, and two tables. Samples are read with :attr:`answers`.
 
     >>> runs = Runs("results")  # doctest of two runs, which lm_eval wrote to the folder
     >>> len(runs), len(runs.answers)
     (2, 600)
     """
 
-    def __init__(self, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> None:
-        from lm_eval_tasks.runs.finding import find_files
-        from lm_eval_tasks.runs.run import checked_cost
+    def __new__(cls, places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Runs:
+        from lm_eval_tasks.runs import read_runs
+        from lm_eval_tasks.runs.run import checked_cost, with_cost
 
         listing = [places] if isinstance(places, (str, os.PathLike)) else listed(places, "read", "folders or files")
         for place in (*listing, *more):
             if not isinstance(place, (str, os.PathLike)) or not place:
                 raise UsageError(f"read takes folders, results files and samples files, got {excerpt(place)}")
-        self._cost = checked_cost(cost)
-        self._files = [files for place in (*listing, *more) for files in find_files(Path(place))]
-
-    @cached_property
-    def _runs(self) -> list[Run]:
-        from lm_eval_tasks.runs.finding import read_files
-        from lm_eval_tasks.runs.run import with_cost
-
-        return [with_cost(run, self._cost) for files in self._files for run in read_files(files)]
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
-
-    def __getitem__(self, number: int) -> Run:
-        return self._runs[number]
+        cost = checked_cost(cost)
+        return super().__new__(cls, [with_cost(run, cost) for run in read_runs(map(Path, (*listing, *more)))])
 
     def __repr__(self) -> str:
         names = [on_one_line(run.model) for run in self]
@@ -73,7 +56,7 @@ class Runs:
         from lm_eval_tasks.results.tidy import FIGURE_COLUMNS, figure_rows
 
         table = pandas.DataFrame(list(figure_rows(self)), columns=list(FIGURE_COLUMNS))
-        return table.astype({"value": float, "low": float, "high": float, "standard_error": float, "n": "Int64"})
+        return table.astype({**dict.fromkeys(("value", "low", "high", "standard_error"), float), "n": "Int64"})
 
     @cached_property
     def answers(self) -> pandas.DataFrame:
@@ -90,7 +73,7 @@ class Runs:
 def read(places: Place | Iterable[Place], *more: Place, cost: float = 1.0) -> Runs:
     """The runs in a folder (with all folders in it), a results file, a samples file, or several of these. With a `cost`, a
     made-up answer counts as much as so many wrong refusals in balanced errors. MissingSource: a place is not there, or
-    holds no results; ValueError, when it is read: a results file is damaged.
+    holds no results; ValueError: a results file is damaged.
 
     >>> read("results")[0].model
     'lm-eval-grounded/baseline-answer'
@@ -108,8 +91,7 @@ class Comparison:
     """
 
     def __init__(self, report: Report, pairs: bool = False) -> None:
-        self.report = report
-        self._pairs = pairs
+        self.report, self._pairs = report, pairs
 
     @property
     def result(self) -> Result:
@@ -140,15 +122,18 @@ class Comparison:
         return f"<Comparison of {on_one_line(', '.join(self.result.models))}: {number} differences>"
 
 
+Names: TypeAlias = "str | Sequence[str] | None"
+
+
 def compare(
     *runs: Runs | Run | Place,
-    tasks: str | Sequence[str] | None = None,
-    metrics: str | Sequence[str] | None = None,
+    tasks: Names = None,
+    metrics: Names = None,
     every_metric: bool = False,
     filter: str | None = None,
     pairs: bool = False,
-    across: str | Sequence[str] | None = None,
-    pair: str | Sequence[str] | None = None,
+    across: Names = None,
+    pair: Names = None,
     cost: float | None = None,
 ) -> Comparison:
     """Compare two models or more: what :func:`read` gives, single runs, or paths. Options (`every_metric` is ``--all``) and
@@ -162,28 +147,29 @@ def compare(
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.run import with_cost
 
-    of_names = {"tasks": tasks, "metrics": metrics, "pair": pair}
-    chosen_tasks, chosen_metrics, paired = (_names(given, name) for name, given in of_names.items())
-    settings, by_pair = check_across(_names(across, "across")), flag_of(pairs, "pairs")
-    every, read_by = flag_of(every_metric, "every_metric"), None if filter is None else text_of(filter, "filter")
-    chosen: list[Run] = []
+    options = (
+        *(_names(tasks, "tasks"), _names(metrics, "metrics"), of_kind(bool, every_metric, "every_metric")),
+        None if filter is None else of_kind(str, filter, "filter"),
+    )
+    settings, paired = check_across(_names(across, "across")), _names(pair, "pair")
+    by_pair, chosen = of_kind(bool, pairs, "pairs"), list[Run]()
     for each in runs:
         if not isinstance(each, (Run, Runs, str, os.PathLike)):
             raise UsageError(f"compare takes what read() gives, single runs, or paths; got {type(each).__name__}")
         chosen += [each] if isinstance(each, Run) else each if isinstance(each, Runs) else read(each)
     if cost is not None:
         chosen = [with_cost(run, cost) for run in chosen]
-    options = chosen_tasks, chosen_metrics, every, read_by
     return Comparison(Report.comparing(chosen, *options, across=settings, pairs=paired), by_pair)
 
 
 def _names(given: Any, name: str) -> list[str]:
     """The names that a caller gave, one or a list; none of ``None``."""
     names = [] if given is None else [given] if isinstance(given, str) else listed(given, name, "names")
-    return [text_of(each, f"{name}[{place}]") for place, each in enumerate(names)]
+    return [of_kind(str, each, f"{name}[{place}]") for place, each in enumerate(names)]
 
 
 Kind = Literal["share", "mean", "ratio"]
+_VALUES = {"share": "0 or 1 (kind='mean' takes numbers)", "mean": "a number", "ratio": "(numerator, denominator)"}
 
 
 def difference(
@@ -205,9 +191,9 @@ def difference(
         kind: which figure of the values is compared.
 
     Returns:
-        a named tuple with ``first``, ``second``, ``difference``, ``low``, ``high``, ``p``, ``n``, ``method`` and
-        ``standard_error`` (:mod:`custom_metrics.statistics.paired_difference` has the sources). Bounds and p of fewer than
-        five documents or clusters are ``nan`` for means and ratios.
+        ``first``, ``second``, ``difference``, ``low``, ``high``, ``p``, ``n``, ``method`` and ``standard_error``
+        (:mod:`custom_metrics.statistics.paired_difference` has the sources). Bounds and p of fewer than five documents or
+        clusters are ``nan`` for means and ratios.
 
     Raises:
         UsageError: lists of unequal length, or values of another kind.
@@ -220,15 +206,14 @@ def difference(
         [_checked(value, kind, f"{name}[{place}]") for place, value in enumerate(listed(values, name, "values"))]
         for name, values in (("values_a", values_a), ("values_b", values_b))
     )
-    found = None if clusters is None else listed(clusters, "clusters", "names")
-    names = found and ["" if name is None or name != name else str(name) for name in found]
-    for name, values in (("values_b", b), ("clusters", names)):
-        if values is not None and len(values) != len(a):
-            raise UsageError(
-                f"{len(a)} values_a, but {len(values)} {name}: they are of the same documents, in one order"
-            )
+    named = [""] * len(a) if clusters is None else listed(clusters, "clusters", "names")
+    names = ["" if name is None or name != name else str(name) for name in named]
+    for name, others in (("values_b", b), ("clusters", names)):
+        if len(others) != len(a):
+            same = "they are of the same documents, in one order"
+            raise UsageError(f"{len(a)} values_a, but {len(others)} {name}: {same}")
     figure = {"share": defined_share, "mean": defined_mean, "ratio": Ratios("ratio")}[kind]
-    return figure.difference(figure.rows(a, names or [""] * len(a)), figure.rows(b, names or [""] * len(b)))
+    return figure.difference(figure.rows(a, names), figure.rows(b, names))
 
 
 def _checked(value: Any, kind: Kind, name: str) -> Any:
@@ -238,6 +223,5 @@ def _checked(value: Any, kind: Kind, name: str) -> Any:
         return None
     fits = len(parts) == (2 if kind == "ratio" else 1) and all(isinstance(part, Real) for part in parts)
     if not fits or (kind == "share" and value not in (0, 1)):
-        of = {"share": "0 or 1 (kind='mean' takes numbers)", "mean": "a number", "ratio": "(numerator, denominator)"}
-        raise UsageError(f"{name}: a value is {of[kind]}, got {excerpt(value)}")
+        raise UsageError(f"{name}: a value is {_VALUES[kind]}, got {excerpt(value)}")
     return tuple(map(float, parts)) if kind == "ratio" else float(value)

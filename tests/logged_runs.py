@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from lm_eval_tasks.results import logs
 from tests.conftest import command, evaluate, run
 from tests.miniature import MINIATURE, MINIATURE_FOLDER
 from tests.shared_once import SharedOnce
@@ -14,6 +15,11 @@ from tests.shared_once import SharedOnce
 TASKS = "mfava_de,mfava_zh"
 ANSWERS = MINIATURE_FOLDER / "answers.jsonl"
 """Of the model ``sample/closed-book`` to :data:`TASKS`. It makes up some of what it says, which ``lexical`` flags."""
+
+
+def detect_log(log: Path, output: Path, skips: bool = False, **options: Any) -> Path:
+    """A log read by ``detect LOG``; its results file."""
+    return logs.detect_log([logs.open_log(log, log.name, {}, skips)], output, **options)[0]
 
 
 def generate(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lm_eval_tasks.results.logs import given_fields, open_log
+from lm_eval_tasks.results.logs.answers import LeftOut
 from tests.conftest import ROOT
 
 CASES = ROOT.parent / "shared" / "cases"
@@ -39,7 +40,7 @@ PUBLIC: dict[str, list[tuple[str, str, str]]] = {
 def read(path: Path, fields: str | None = None) -> list[tuple[str, str, str]]:
     """The question, answer and passages of each record, in order."""
     log = open_log(path, path.name, given_fields(fields))
-    return [(doc["query"], answer, doc["reference"]) for _, doc, answer in log.answers("en", {})]
+    return [(doc["query"], answer, doc["reference"]) for _, doc, answer in log.answers("en", LeftOut())]
 
 
 @pytest.mark.parametrize("number", sorted(PUBLIC))
@@ -168,7 +169,7 @@ def test_steps_side_by_side_keep_their_passages_in_any_order(order: int, tmp_pat
 
 
 def test_an_answer_has_what_came_since_the_last_one(tmp_path: Path) -> None:
-    path, left_out = tmp_path / "log", dict[str, list[str]]()
+    path, left_out = tmp_path / "log", LeftOut()
     steps = [
         span("g0", "root", 1, asked="Rewrite", answer="a query"),
         span("r1", "root", 2, passages=["p1"]),
@@ -182,4 +183,4 @@ def test_an_answer_has_what_came_since_the_last_one(tmp_path: Path) -> None:
     assert [(answer, doc["reference"]) for _, doc, answer in read_answers] == [
         *(("says a", "p1"), ("says b", "p2"), ("says c", "p2"))
     ]
-    assert left_out == {"an answer before the passages of its trace": ["log:1"]}
+    assert str(left_out) == "an answer before the passages of its trace: 1 (log:1)"

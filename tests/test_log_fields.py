@@ -12,8 +12,8 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.results.logs import Log, given_fields, open_log
-from lm_eval_tasks.results.logs.answers import reasons_of
-from lm_eval_tasks.results.logs.fields import ROLES, expression, known_tools
+from lm_eval_tasks.results.logs.answers import LeftOut
+from lm_eval_tasks.results.logs.fields import ROLES, Expression, known_tools
 from lm_eval_tasks.results.logs.values import stored, text_of
 
 LOGS = Path(__file__).parent / "data" / "logs"
@@ -47,8 +47,8 @@ TOOLS = {
 }
 
 
-def documents(log: Log, left_out: dict[str, list[str]] | None = None) -> list[tuple[dict[str, Any], str]]:
-    return [row[1:] for row in log.answers("en", {} if left_out is None else left_out)]
+def documents(log: Log, left_out: LeftOut | None = None) -> list[tuple[dict[str, Any], str]]:
+    return [row[1:] for row in log.answers("en", LeftOut() if left_out is None else left_out)]
 
 
 def opened(path: Path, *rows: Any, fields: str | None = None) -> Log:
@@ -58,7 +58,7 @@ def opened(path: Path, *rows: Any, fields: str | None = None) -> Log:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_logs_of_every_tool_are_read_without_an_option(name: str) -> None:
-    left_out: dict[str, list[str]] = {}
+    left_out = LeftOut()
     log = open_log(LOGS / name, name, {})
     read = documents(log, left_out)
     assert log.fields.tool == TOOLS[name]
@@ -125,14 +125,14 @@ RECORD = {
     ],
 )
 def test_expressions(path: str, values: list[Any]) -> None:
-    found = expression(path).value(stored(RECORD))
+    found = Expression(path).value(stored(RECORD))
     assert ([] if found is None else found if isinstance(found, list) else [found]) == values
 
 
 @pytest.mark.parametrize("path", ["a[", "", "a]b", "a[x=[]]", "nothing(a)", "length(a, b)"])
 def test_what_is_no_expression(path: str) -> None:
     with pytest.raises(UsageError, match="is no JMESPath expression"):
-        expression(path)
+        Expression(path)
 
 
 UNKNOWN = {"reply_text": "It is 3.", "ctx": [{"body": "It has 3."}], "asked": {"user_question": "How many?"}, "n": 3}
@@ -185,10 +185,10 @@ def test_runs_of_a_trace_share_passages_and_an_answer_counts_once(tmp_path: Path
         {**run, "run_type": "chain", "outputs": {"answer": "b"}},
         {**run, "run_type": "llm", "trace_id": "u", "outputs": {"generations": [[{"text": "c"}]]}},
     ]
-    left_out: dict[str, list[str]] = {}
+    left_out = LeftOut()
     given = documents(opened(tmp_path / "log", *rows), left_out)
     assert [(answer, doc["reference"]) for doc, answer in given] == [("a", "p"), ("b", "p"), ("c", "")]
-    assert left_out == {"the same answer of a trace again": ["log:4"]}
+    assert str(left_out) == "the same answer of a trace again: 1 (log:4)"
 
 
 def test_answers_of_a_conversation_are_one_cluster(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_a_record_that_is_nested_as_deeply_as_json_is_read_costs_itself_at_most(
         *(f'{{"answer": "x", "passages": {value}}}' for value in deep),
     ]
     path.write_text("\n".join(rows), "utf-8")
-    left_out: dict[str, list[str]] = {}
+    left_out = LeftOut()
     given = documents(open_log(path, "log", {}), left_out)
-    assert len(given) + sum(map(len, left_out.values())) == len(rows)
+    assert len(given) + left_out.total() == len(rows)
     assert given[0][0]["labels"] == {"\ufffd": "\ufffd"}
 
 
@@ -288,11 +288,10 @@ def test_a_small_file_of_many_empty_records_ends_and_its_places_are_counted(tmp_
     """5 kB that unpack to a million lists, which are no records."""
     path = tmp_path / "log.json.gz"
     path.write_bytes(gzip.compress(b"[" + b"[]," * 999_999 + b"[]]"))
-    with pytest.raises(UsageError, match=r"not a JSON object: 100001 \(log.json.gz:1, .* and 99998 more\)$"):
+    with pytest.raises(UsageError, match=r"not a JSON object: 1000000 \(log.json.gz:1, .* and 999997 more\)$"):
         open_log(path, "log", {})
     usable = json.dumps({"answer": "Mars is red.", "reference": "Mars."}).encode()
     path.write_bytes(gzip.compress(b"[" + usable + b",[]" * 50_000 + b"]"))
-    log, left_out = open_log(path, "log", {}), dict[str, list[str]]()
+    log, left_out = open_log(path, "log", {}), LeftOut()
     assert len(documents(log, left_out)) == 1
-    assert [len([*places]) for places in left_out.values()] == [10]  # that are kept
-    assert reasons_of(left_out).startswith("not a JSON object: 50000 (log.json.gz:1, ")
+    assert str(left_out).startswith("not a JSON object: 50000 (log.json.gz:2, ")

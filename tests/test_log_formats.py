@@ -44,15 +44,15 @@ FORMATS: dict[str, tuple[bytes, list[int]]] = {
     "JSON lines": ("\n".join(LINES).encode(), [1, 2, 3]),
     "JSON lines with blank ones": ("\n\n".join(LINES).encode() + b"\n\n", [1, 3, 5]),
     "JSON lines with CR": ("\r\n".join(LINES).encode(), [1, 2, 3]),
-    "an array": (json.dumps(ROWS).encode(), [1, 1, 1]),
-    "an array, indented": (json.dumps(ROWS, indent=2).encode(), [2, 6, 10]),
-    "an array, a line each": (("[\n" + ",\n".join(LINES) + "\n]\n").encode(), [2, 3, 4]),
-    "objects, indented": ("\n".join(json.dumps(row, indent=1) for row in ROWS).encode(), [1, 5, 9]),
+    "an array": (json.dumps(ROWS).encode(), [1, 2, 3]),
+    "an array, indented": (json.dumps(ROWS, indent=2).encode(), [1, 2, 3]),
+    "an array, a line each": (("[\n" + ",\n".join(LINES) + "\n]\n").encode(), [1, 2, 3]),
+    "objects, indented": ("\n".join(json.dumps(row, indent=1) for row in ROWS).encode(), [1, 2, 3]),
     "a list in an object": (json.dumps({"version": [2, {}], "a": {"data": [{}]}, "data": ROWS}).encode(), [1, 2, 3]),
     "a list in an object, indented": (json.dumps({"samples": ROWS, "n": 3}, indent=2).encode(), [1, 2, 3]),
-    "CSV": (table(","), [2, 4, 6]),
-    "CSV of a spreadsheet": (table(";"), [2, 4, 6]),
-    "TSV": (table("\t"), [2, 4, 6]),
+    "CSV": (table(","), [2, 3, 4]),
+    "CSV of a spreadsheet": (table(";"), [2, 3, 4]),
+    "TSV": (table("\t"), [2, 3, 4]),
     "Parquet": (parquet(), [1, 2, 3]),
 }
 
@@ -63,30 +63,35 @@ def read(path: Path, content: bytes) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_gives_the_same_records_with_their_lines(name: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_records_with_their_numbers(name: str, tmp_path: Path) -> None:
     content, numbers = FORMATS[name]
     read_records = read(tmp_path / "log.txt", content)
-    assert [record.value for record in read_records] == ROWS
-    assert [record.number for record in read_records] == numbers
+    assert read_records == [*zip(numbers, ROWS, strict=True)]
     if name != "Parquet":
         assert read(tmp_path / "bom.txt", b"\xef\xbb\xbf" + content) == read_records
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstandard])
-@pytest.mark.parametrize("name", ["JSON lines", "an array, indented", "CSV"])
-def test_compression_is_told_by_content(name: str, compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["JSON lines", "an array, indented", "CSV", "Parquet"])
+def test_gzip_is_told_by_content(name: str, tmp_path: Path) -> None:
     content, numbers = FORMATS[name]
-    assert [record.number for record in read(tmp_path / "log.jsonl", compress(content))] == numbers
+    assert [number for number, _ in read(tmp_path / "log.jsonl", gzip.compress(content))] == numbers
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, zstandard])
-def test_of_a_compressed_file_that_is_cut_the_first_records_are_used(
-    compress: Callable[[bytes], bytes], tmp_path: Path
+@pytest.mark.parametrize(
+    ("compress", "command"), [(bz2.compress, "bunzip2"), (lzma.compress, "unxz"), (zstandard, "unzstd")]
+)
+def test_other_compression_names_what_unpacks_it(
+    compress: Callable[[bytes], bytes], command: str, tmp_path: Path
 ) -> None:
+    with pytest.raises(UsageError, match=rf"log: of compressed logs those of gzip are read; unpack it with {command}"):
+        read(tmp_path / "log", compress(FORMATS["CSV"][0]))
+
+
+def test_of_a_gzipped_file_that_is_cut_the_first_records_are_used(tmp_path: Path) -> None:
     content = f"{LINES[0]}\n{random.Random(1).randbytes(200_000).hex()}".encode()
-    *_, last = given = read(tmp_path / "log", compress(content)[:150_000])
-    assert given[0].value == ROWS[0]
-    assert last.problem == "cut off or damaged from here on"
+    *_, last = given = read(tmp_path / "log", gzip.compress(content)[:150_000])
+    assert given[0] == (1, ROWS[0])
+    assert last == (2, "cut off or damaged from here on")
 
 
 CUT = {
@@ -104,8 +109,8 @@ CUT = {
 def test_what_stands_before_a_cut_is_used(name: str, tmp_path: Path) -> None:
     end, whole, problem = CUT[name]
     *before, last = read(tmp_path / "log", FORMATS[name][0][:end])
-    assert [record.value for record in before] == ROWS[:whole]
-    assert last.problem == problem
+    assert [value for _, value in before] == ROWS[:whole]
+    assert last[1] == problem
 
 
 BROKEN: list[tuple[str, bytes, list[str]]] = [
@@ -123,13 +128,13 @@ BROKEN: list[tuple[str, bytes, list[str]]] = [
 
 @pytest.mark.parametrize(("name", "content", "problems"), BROKEN, ids=[name for name, *_ in BROKEN])
 def test_a_broken_record_costs_itself(name: str, content: bytes, problems: list[str], tmp_path: Path) -> None:
-    given = read(tmp_path / "log", content)
-    assert [record.problem.partition(" (")[0] for record in given] == problems
-    assert all(record.value for record in given if not record.problem)
+    given = [value for _, value in read(tmp_path / "log", content)]
+    assert [value if isinstance(value, str) else "" for value in given] == problems
+    assert all(given)
 
 
 def test_of_fields_of_one_name_the_last_is_read(tmp_path: Path) -> None:
-    assert read(tmp_path / "log", b'{"a": 1, "a": 2}')[0].value == {"a": 2}
+    assert read(tmp_path / "log", b'{"a": 1, "a": 2}') == [(1, {"a": 2})]
 
 
 @pytest.mark.parametrize("content", [b"plain text\nand more", b"\x89PNG\r\n\x1a\n\0\0", b"PK\x03\x04x"])
@@ -141,7 +146,7 @@ def test_what_is_no_log_is_said_in_printable_words(content: bytes, tmp_path: Pat
 
 def test_a_log_of_inspect_is_read_without_inspect() -> None:
     log = Path(__file__).parent / "data" / "logs" / "inspect.eval"
-    assert [record.value["id"] for record in records_of(log, log.name)] == ["q0", "q1", "q2"]
+    assert [value["id"] for _, value in records_of(log, log.name) if isinstance(value, dict)] == ["q0", "q1", "q2"]
 
 
 def rows_of_a_long_log(number: int) -> Iterator[str]:

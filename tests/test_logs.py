@@ -17,13 +17,12 @@ from custom_metrics.hallucination import flagged_words
 from custom_metrics.reading.spans import Span
 from custom_metrics.statistics.intervals import wilson
 from lm_eval_tasks.cli import main
-from lm_eval_tasks.results import logs
 from lm_eval_tasks.results.logs import run as logged_run
 from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
 from lm_eval_tasks.results.marks.page import page_content
 from lm_eval_tasks.runs import read_runs
 from tests.conftest import ROOT, figures_of, results_of
-from tests.logged_runs import lines
+from tests.logged_runs import detect_log, lines
 from tests.miniature import MINIATURE_FOLDER
 
 LOG = MINIATURE_FOLDER / "log.jsonl"
@@ -113,7 +112,7 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     ]
     rows = [row for several in bad.values() for row in several if row != b'{"answer": "cut']
     log = write_log(tmp_path / "log.jsonl", *rows[:6], *good, b"\n", *rows[6:], b'{"answer": "cut')
-    results = json.loads(logs.detect_log(log, tmp_path / "out.jsonl").read_text("utf-8"))
+    results = json.loads(detect_log(log, tmp_path / "out.jsonl").read_text("utf-8"))
     record = results["configs"][TASK]["metadata"]["provenance"]
     assert record["left_out"] == {reason: len(several) for reason, several in bad.items()}
     assert record["kept"]["answers"] == len(good) == len(lines(tmp_path / "out.jsonl"))
@@ -127,21 +126,21 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
     with pytest.raises(
         ValueError, match=r"no line can be used: not JSON: 3 \(log.jsonl:1, .*\); not a JSON object: 1 \(log.jsonl:4\)"
     ):
-        logs.detect_log(log, tmp_path / "none.jsonl")
+        detect_log(log, tmp_path / "none.jsonl")
     write_log(log, {**GOOD, "language": "german"})  # which is seen after the fields were chosen
     with pytest.raises(ValueError, match=r"no line can be used: language is not a BCP 47 tag: 1 \(log.jsonl:1\)"):
-        logs.detect_log(log, tmp_path / "none.jsonl")
+        detect_log(log, tmp_path / "none.jsonl")
     assert not [*tmp_path.glob("none*")]
 
 
 def test_an_answer_without_passages_is_unsupported_unless_it_declines(tmp_path: Path) -> None:
     without = [{"answer": "Es sind 42 Meter."}, {**GOOD, "passages": []}, {**GOOD, "passages": [{"title": ""}]}]
     log = write_log(tmp_path / "log.jsonl", GOOD, *without, {"answer": "Ich weiß es nicht.", "language": "de"})
-    figures = figures_of(results_of(logs.detect_log(log, tmp_path / "out.jsonl").parent), TASK)
+    figures = figures_of(results_of(detect_log(log, tmp_path / "out.jsonl").parent), TASK)
     assert (figures["flagged_answers"]["value"], figures["flagged_answers"]["n"]) == (0.75, 4)
     assert figures["abstention_rate"]["value"] == 0.2
     assert [row["flagged_share"] for row in lines(tmp_path / "out.jsonl")][1:] == [1.0, 1.0, 1.0, None]
-    skipped = logs.detect_log([logs.open_log(log, "log", {}, "skip")], tmp_path / "skipped.jsonl")
+    skipped = detect_log(log, tmp_path / "skipped.jsonl", skips=True)
     record = results_of(skipped.parent)["configs"][TASK]["metadata"]["provenance"]
     assert record["left_out"] == {"no passages and no reference": 4}
 
@@ -172,7 +171,7 @@ def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, mon
 
     def detect(detector: Nines, name: str, **options: Any) -> list[Any]:
         monkeypatch.setattr(logged_run, "shared_detector", lambda *_: detector)
-        logs.detect_log(log, tmp_path / f"{name}.jsonl", **options)
+        detect_log(log, tmp_path / f"{name}.jsonl", **options)
         assert not [*(tmp_path / name).glob(".*")]
         return lines(tmp_path / f"{name}.jsonl")
 

@@ -24,14 +24,13 @@ from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.cli import command_names, main
 from lm_eval_tasks.data.provenance import strict_json
 from lm_eval_tasks.models.detector import HallucinationDetector
-from lm_eval_tasks.results.logs import detect_log
 from lm_eval_tasks.runs import labels, read_runs, results_file
 from lm_eval_tasks.runs.run import settings_of_run
 from tests.changed_runs import change_results, change_samples
 from tests.chat_endpoint import Endpoint
 from tests.growth import LINEAR, exponent
 from tests.labelled_facts import facts, write_lines
-from tests.logged_runs import copied, files_of, in_this_process, lines
+from tests.logged_runs import copied, detect_log, files_of, in_this_process, lines
 from tests.miniature import MINIATURE
 from tests.test_marking_page import content_of
 
@@ -229,7 +228,7 @@ def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
         for number in range(12)
     ]
     log = write_lines(tmp_path / "log.jsonl", rows)
-    run = detect_log(log, tmp_path / "out.jsonl", "lexical", "").parent
+    run = detect_log(log, tmp_path / "out.jsonl").parent
     assert len({row["doc"]["query_id"] for path in run.glob("samples_*") for row in lines(path)}) == 12
     assert main(["mark", str(run), "-o", str(tmp_path / "marking")]) == 0
     assert main(["report", str(run), "-o", str(tmp_path / "marking" / "report.html")]) == 0

@@ -16,10 +16,10 @@ def evaluate_module(name: str, **options: Any) -> evaluate.Metric:
     >>> evaluate_module("k_precision").compute(predictions=["a cat"], references=[["the cat sat"]])["k_precision"]
     0.5
     """
-    from lm_eval_grounded.answers import text_of
+    from lm_eval_grounded.answers import of_kind
     from lm_eval_grounded.evaluate_metric.evaluate_metric import GroundedMetric
 
-    return GroundedMetric(text_of(name, "name"), **options)
+    return GroundedMetric(of_kind(str, name, "name"), **options)
 
 
 def evaluate_folder() -> str:

@@ -2,7 +2,7 @@
 
 Marks the spans of an answer that its reference does not bear out: in colours on a terminal, as tags elsewhere.
 
-`detect LOG` reads a log of answers: JSON lines, JSON, CSV, TSV, Parquet or a log of Inspect, compressed or not. It finds
+`detect LOG` reads a log of answers: JSON lines, JSON, CSV, TSV, Parquet or a log of Inspect, gzipped or not. It finds
 the fields of known tools by itself, such as RAGAS, LangChain, LlamaIndex, Haystack, OpenAI, OpenTelemetry, Phoenix and
 Langfuse, and prints them with an example; `--fields answer=response,passages=contexts[].text` names others (JMESPath). It
 writes the spans and shares of each answer, and a run in the folder of the output's name, for `mark`, `score --marks`,
@@ -20,8 +20,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,7 +30,6 @@ from custom_metrics.usage.plain_errors import UsageError, naming
 from custom_metrics.usage.printable import printable, shell_word
 from lm_eval_tasks.commands import add_detector, add_output, print_or_write, say, split_names
 
-NO_PASSAGES = ("unsupported", "skip")
 # Colours of the terminal's own palette, readable on dark and light backgrounds; underlined for those who see no colour.
 _ANSI = dict(zip((*CATEGORIES, HALLUCINATION), (31, 35, 33, 91, 36, 34, 31), strict=True))
 _VERDICTS = ("passed", "FAILED", "undecided")  # by exit status
@@ -41,15 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="logs, in place of one answer; `-` reads a pipe")
     parser.add_argument("--reference", metavar="FILE|TEXT", help="text to hold the answer against")
     parser.add_argument("--answer", metavar="FILE|TEXT", help="the answer; `-` reads standard input")
-    output = "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
-    add_output(parser, "FILE.jsonl", output)
+    place = "of logs: spans; the folder of this name gets the run (default: LOG_detected.jsonl)"
+    add_output(parser, "FILE.jsonl", place)
     parser.add_argument("--fields", metavar="ROLE=PATH,...", help="where a log has its answer, passages, question, ...")
-    without = "answers of a log without (default: %(default)s)"
-    parser.add_argument("--no-passages", choices=NO_PASSAGES, default=NO_PASSAGES[0], help=without)
+    without, kinds = "answers of a log without (default: %(default)s)", ("unsupported", "skip")
+    parser.add_argument("--no-passages", choices=kinds, default=kinds[0], help=without)
     parser.add_argument("--by", default="", metavar="FIELD,...", help="groups of a log: language, model, any label")
     parser.add_argument("--fail-over", metavar="SHARE", help="exit 1 if more answers are flagged, 2 if undecided: 5%%")
-    older = "exit 1 if more are flagged than in this older run"
-    parser.add_argument("--baseline", type=Path, metavar="RUN", help=older)
+    parser.add_argument(
+        "--baseline", type=Path, metavar="RUN", help="exit 1 if more are flagged than in this older run"
+    )
     parser.add_argument("--margin", default="5%", metavar="SHARE", help="excess that must be seen (default: 5%%)")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="the checks as JUnit XML")
     parser.add_argument("--calibration", metavar="FILE", help="corrects the rate of a log in one language")
@@ -71,14 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("name --reference and --answer, or a log")
     reference = _text_of(arguments.reference, "--reference")
     answer = sys.stdin.read() if arguments.answer == "-" else _text_of(arguments.answer, "--answer")
-    if arguments.language is not None:
-        language: str | None = code_of(arguments.language)
-    else:
+    language = arguments.language and code_of(arguments.language)
+    if not language:
         language, probability, basis = guess(answer, reference)
         guessed = f"guessed from {basis}: {language} ({probability:.0%} sure)"
         if language is None:
             guessed = f"cannot be guessed from {basis} (less than {SURE:.0%} sure); words are split at spaces"
-        say(f"lm-eval-grounded: language {guessed}; --language TAG says it", error=True)
+        _note(f"language {guessed}; --language TAG says it")
     detector = load_detector(arguments.detector, **pairs("detector_args", arguments.detector_args, "detect"))
     (spans,) = detector.detect([reference], [answer], [language])
     if spans is None:
@@ -89,6 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _note(text: str) -> None:
+    say(f"lm-eval-grounded: {text}", error=True)
+
+
 def _is_coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -97,65 +99,58 @@ def _read_logs(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data import check_place
     from lm_eval_tasks.detection.language_tags import code_of
     from lm_eval_tasks.results.logs import detect_log, gate, given_fields, open_log
-    from lm_eval_tasks.results.logs.summary import LogSummary, groups_table, summary_text
+    from lm_eval_tasks.results.logs.summary import groups_table, summary_text
     from lm_eval_tasks.runs import read_runs
 
     if arguments.reference or arguments.answer:
         raise UsageError("a log goes without --reference and --answer")
-    language = arguments.language and code_of(arguments.language)
-    options = (arguments.detector, arguments.detector_args, arguments.calibration, language)
-    given, names = given_fields(arguments.fields), arguments.logs
+    language, given = arguments.language and code_of(arguments.language), given_fields(arguments.fields)
     limit = None if arguments.fail_over is None else gate.parse_share(arguments.fail_over, "--fail-over")
     margin = gate.parse_share(arguments.margin, "--margin")
-    baseline = None if arguments.baseline is None else gate.baseline_run(arguments.baseline)
+    baseline = arguments.baseline and gate.baseline_run(arguments.baseline)
     if arguments.junit is not None:
         check_place(arguments.junit)
         arguments.junit.unlink(missing_ok=True)  # an earlier verdict must not outlive an error
-
-    with ExitStack() as stack:
-        paths = [stack.enter_context(_piped()) if name == "-" else Path(name) for name in names]
-        shown = ["standard input" if name == "-" else name for name in names]
-        logs = [open_log(path, name, given, arguments.no_passages) for path, name in zip(paths, shown, strict=True)]
-        summary = LogSummary(split_names(arguments.by), logs)
+    names = ["standard input" if name == "-" else name for name in arguments.logs]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [_piped(Path(folder)) if name == "-" else Path(name) for name in arguments.logs]
+        skips = arguments.no_passages == "skip"
+        logs = [open_log(path, name, given, skips) for path, name in zip(paths, names, strict=True)]
         named = arguments.output or Path(f"{paths[0].stem}_detected.jsonl")
-        page = named if named.suffix == ".html" else None
-        output = named.with_suffix(".jsonl") if page else named
-        written = detect_log(
-            logs, output, *options, tell=lambda said: say(f"lm-eval-grounded: {said}", error=True), summary=summary
-        )
-    text = summary_text(summary, ", ".join(shown), arguments.detector, _is_coloured())
+        output = named.with_suffix(".jsonl") if named.suffix == ".html" else named
+        options = arguments.detector, arguments.detector_args, arguments.calibration, language
+        written, summary = detect_log(logs, output, split_names(arguments.by), *options, tell=_note)
+    text = summary_text(summary, ", ".join(names), arguments.detector, _is_coloured())
     sys.stdout.write(f"{text}\n")  # with colours
     (made,) = read_runs([written])
     checks = gate.checks_of(made, summary.total.flagged_answers, limit, baseline, margin)
     for check in checks:
         say(f"{_VERDICTS[check.status]}: {check.message}")
     if arguments.junit is not None:
-        print_or_write(gate.junit(checks, ", ".join(shown)), arguments.junit)
-    folder = shell_word(str(written.parent))
-    say(output, f"  lm-eval-grounded mark {folder} -o marking")
-    if page is not None:
+        print_or_write(gate.junit(checks, ", ".join(names)), arguments.junit)
+    run_folder = shell_word(str(written.parent))
+    say(output, f"  lm-eval-grounded mark {run_folder} -o marking")
+    if named == output:
+        say(f"  lm-eval-grounded report {run_folder}")
+    else:
         from lm_eval_tasks.results.report import write_report
 
-        say(write_report([made], page, by=[groups_table(summary)] if arguments.by else []))
-    else:
-        say(f"  lm-eval-grounded report {folder}")
+        say(write_report([made], named, by=[groups_table(summary)] if arguments.by else []))
     return gate.exit_status(checks)
 
 
-@contextmanager
-def _piped() -> Iterator[Path]:
-    """A temporary file with what the standard input holds: logs are read more than once."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin"
-        with naming(path), path.open("wb") as stream:
-            shutil.copyfileobj(sys.stdin.buffer, stream)
-        yield path
+def _piped(folder: Path) -> Path:
+    """A file with what the standard input holds: logs are read more than once."""
+    path = folder / "stdin"
+    with naming(path), path.open("wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    return path
 
 
 def _text_of(value: str, option: str) -> str:
     """The content of a file, or the value itself where no file has that name and it can hardly be meant for one."""
     if not os.path.isfile(value) and not (value.isascii() and not any(map(str.isspace, value))):
-        say(f"lm-eval-grounded: {option}: no such file; reading it as text", error=True)
+        _note(f"{option}: no such file; reading it as text")
         return value
     try:
         return Path(value).read_text("utf-8-sig")
@@ -169,8 +164,7 @@ def as_ansi(text: str, spans: Sequence[Span]) -> str:
     def marked(segment: str, kind: str | None) -> str:
         return printable(segment) if kind is None else f"\x1b[4;{_ANSI.get(kind, 31)}m{printable(segment)}\x1b[0m"
 
-    edges = sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])})
-    places = [*pairwise(edges)]
+    places = [*pairwise(sorted({0, len(text), *(min(at, len(text)) for span in spans for at in span[:2])}))]
     kinds = covered(places, spans)
     body = "".join(marked(text[start:end], kind) for (start, end), kind in zip(places, kinds, strict=True))
     legend = "  ".join(marked(kind, kind) for kind in dict.fromkeys(span.category for span in spans))

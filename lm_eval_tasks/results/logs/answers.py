@@ -1,12 +1,10 @@
-"""The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run.
-
-:func:`open_log` chooses the fields before any answer is read, and describes them; :meth:`Log.answers` then reads.
-"""
+"""The answers of a log: each record's texts, found by the fields that were chosen, as a document of the run."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,45 +13,47 @@ from typing import Any, TypeAlias
 from custom_metrics.reading.no_answer import is_service_failure
 from custom_metrics.reading.response import final_answer
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import excerpt, shorten, without_surrogates
+from custom_metrics.usage.printable import excerpt, without_surrogates
 from custom_metrics.usage.secrets import blank
 from detector_plugin.filters import as_text
 from lm_eval_tasks.detection.language_tags import code_of, guess
 from lm_eval_tasks.results.logs.fields import NUMBERS, Expressions, Fields, choose_fields
-from lm_eval_tasks.results.logs.files import Record, records_of
-from lm_eval_tasks.results.logs.traces import joined
+from lm_eval_tasks.results.logs.files import records_of
+from lm_eval_tasks.results.logs.traces import Line, joined
 
 LONGEST_TEXT = 4 << 20
 """Bytes of an answer with its passages that is read; a longer one is left out."""
-UNSUPPORTED, SKIPPED = NO_PASSAGES = ("unsupported", "skip")
-"""What an answer without passages can be: unsupported as a whole unless it declines, or left out."""
 UNKNOWN = "und"
 """The language of an answer whose language is neither named nor to be guessed (BCP 47)."""
 
 _CODE_OF = lru_cache(maxsize=1024)(code_of)
 _SHOWN = 400  # characters of a text that an example is made of
-_PLACES = 10  # that are kept of each reason
-_MOST_UNUSABLE = 100_000  # records at the beginning, behind which none is looked for
+_PLACES = 3  # that are shown of each reason
 _FIRST = 100  # records that the tool of a log is chosen by
 
 Answer: TypeAlias = tuple[int, dict[str, Any], str]
-"""Number of the line, document, answer."""
-LeftOut = dict[str, list[str]]
-"""Reason to the :class:`Places` of records that cannot be used."""
+"""Number of the record, document, answer."""
 
 
-class Places(list[str]):
-    """The first places; its length is the number of all: a small file can unpack to a hundred million empty records."""
+class LeftOut(Counter[str]):
+    """Reason to the number of records that cannot be used. ``str()`` has the first places, too: a small file can unpack to
+    a hundred million empty records."""
 
-    number = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[str, list[str]] = defaultdict(list)
 
-    def append(self, place: str) -> None:
-        self.number += 1
-        if self.number <= _PLACES:
-            super().append(place)
+    def add(self, reason: str, place: str) -> None:
+        self[reason] += 1
+        if self[reason] <= _PLACES:
+            self._places[reason].append(place)
 
-    def __len__(self) -> int:
-        return self.number
+    def __str__(self) -> str:
+        shown = []
+        for reason, number in self.items():
+            more = f" and {number - _PLACES} more" if number > _PLACES else ""
+            shown.append(f"{reason}: {number} ({', '.join(self._places[reason])}{more})")
+        return "; ".join(shown) or "there is none"
 
 
 @dataclass(frozen=True)
@@ -64,76 +64,66 @@ class Log:
     name: str
     fields: Fields
     option: str
-    labels: tuple[str, ...] = ()  # names of those of the first records
-    no_passages: str = UNSUPPORTED  # what an answer without passages is: unsupported as a whole, or skipped
+    labels: frozenset[str]  # names of those of the first records
+    skips: bool = False  # whether answers without passages are left out; else they are unsupported
 
     @property
     def description(self) -> str:
         """The fields, and the first answer that they give, without secrets and in printable characters."""
         quote = '"' if "'" in self.option else "'"
         said = f"{self.name}: fields of {self.fields.tool}: --fields {quote}{self.option}{quote}"
-        for number, doc, answer in self.answers(UNKNOWN, {}):
+        for number, doc, answer in self.answers(UNKNOWN, LeftOut()):
             texts = {"question": doc["query"], "answer": answer, "passages": doc["reference"]}
             shown = "; ".join(f"{role}: {excerpt(blank(text[:_SHOWN]))}" for role, text in texts.items() if text)
             return f"{said}\n  {self.path.name}:{number}: {shown}"
         return said
 
-    def answers(
-        self, language: str | None, left_out: LeftOut, read: Callable[[int], object] = lambda _: None
-    ) -> Iterator[Answer]:
-        """The number of each record that can be used, its document and its answer; the places of the others are added to
-        `left_out`, by reason. `language` is that of answers that name none, else it is guessed."""
-
-        def values_of(record: Record) -> dict[str, Any]:
-            return {"left_out": record.problem} if record.problem else self.fields.read(record.value)
-
-        records = records_of(self.path, self.name, read)
-        for number, values in joined((record.number, values_of(record)) for record in records):
+    def answers(self, language: str | None, left_out: LeftOut) -> Iterator[Answer]:
+        """Each record that can be used; the others are added to `left_out`. `language` is that of answers that name none,
+        else it is guessed."""
+        for number, values in joined(self._lines()):
             try:
-                yield number, *document_of(values, language, self.no_passages)
+                yield number, *document_of(values, language, self.skips)
             except ValueError as error:
-                left_out.setdefault(str(error), Places()).append(f"{self.path.name}:{number}")
+                left_out.add(str(error), f"{self.path.name}:{number}")
+
+    def _lines(self) -> Iterator[Line]:
+        for number, value in records_of(self.path, self.name):
+            yield number, {"left_out": value} if isinstance(value, str) else self.fields.read(value)
 
 
-def open_log(path: Path, name: str, given: Expressions, no_passages: str = UNSUPPORTED) -> Log:
+def open_log(path: Path, name: str, given: Expressions, skips: bool = False) -> Log:
     """Choose the fields of a log (:func:`lm_eval_tasks.results.logs.fields.choose_fields`) by its first records.
     UsageError where it has no records, or where no fields fit."""
     records, left_out = list[Mapping[str, Any]](), LeftOut()
-    for at, record in enumerate(records_of(path, name)):
-        if record.problem:
-            left_out.setdefault(record.problem, Places()).append(f"{path.name}:{record.number}")
-        else:
-            records.append(record.value)
-        if len(records) == _FIRST or (at >= _MOST_UNUSABLE and not records):
+    for number, value in records_of(path, name):
+        if isinstance(value, str):
+            left_out.add(value, f"{path.name}:{number}")
+            continue
+        records.append(value)
+        if len(records) == _FIRST:
             break
     if not records:
-        raise UsageError(f"{name}: no line can be used: {reasons_of(left_out) or 'there is none'}")
+        raise UsageError(f"{name}: no line can be used: {left_out}")
     fields = choose_fields(name, records, given)
-    labels = dict.fromkeys(label for record in records for label in fields.read(record).get("label", ()))
-    return Log(path, name, fields, fields.as_option(records), tuple(labels), no_passages)
+    labels = frozenset(label for record in records for label in fields.read(record).get("label", ()))
+    return Log(path, name, fields, fields.as_option(records), labels, skips)
 
 
-def reasons_of(left_out: LeftOut) -> str:
-    """The reasons why records are left out, each with its number and the first places."""
-    return "; ".join(f"{reason}: {len(places)} ({shorten(places)})" for reason, places in left_out.items())
-
-
-def document_of(
-    values: Mapping[str, Any], language: str | None = None, no_passages: str = UNSUPPORTED
-) -> tuple[dict[str, Any], str]:
-    """The document of a record's values (:meth:`Fields.read`), and the answer; ValueError says why it cannot be used, in
-    words that hold for others, too. The answer is without reasoning, as tasks read it."""
+def document_of(values: Mapping[str, Any], language: str | None, skips: bool) -> tuple[dict[str, Any], str]:
+    """The document of a record's values (:meth:`Fields.read`), and the answer, without reasoning, as tasks read it.
+    ValueError says why it cannot be used, in words that hold for others, too."""
     answer, question = (without_surrogates(values.get(role, "")) for role in ("answer", "question"))
     answer, reference = final_answer(answer), without_surrogates(as_text(values.get("passages", [])))
-    for reason, holds in (
-        (str(values.get("left_out")), "left_out" in values),
-        ("no answer", not answer.strip()),
-        ("the message of a service that failed", is_service_failure(answer, question)),
-        ("no passages and no reference", no_passages == SKIPPED and not reference.strip()),
-        (f"longer than {LONGEST_TEXT >> 20} MB", len(answer) + len(reference) > LONGEST_TEXT),
-    ):
-        if holds:
-            raise ValueError(reason)
+    reasons = {
+        str(values.get("left_out")): "left_out" in values,
+        "no answer": not answer.strip(),
+        "the message of a service that failed": is_service_failure(answer, question),
+        "no passages and no reference": skips and not reference.strip(),
+        f"longer than {LONGEST_TEXT >> 20} MB": len(answer) + len(reference) > LONGEST_TEXT,
+    }
+    if reason := next((reason for reason, holds in reasons.items() if holds), None):
+        raise ValueError(reason)
     tag, model = (each.strip() if isinstance(each := values.get(role), str) else "" for role in ("language", "model"))
     try:
         code = _CODE_OF(tag) if tag else language

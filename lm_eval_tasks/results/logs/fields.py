@@ -12,12 +12,12 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
@@ -52,14 +52,27 @@ _KINDS = {str: "text", bool: "true or false", int: "number", float: "number", ty
 _INTERPRETER = TreeInterpreter()  # one for all, as making it takes as long as most expressions
 
 
-class Expression(NamedTuple):
-    """A JMESPath expression as it was written, and parsed; the marks between which texts stand; and fields without which
-    nothing stands there, an empty name if that is not known."""
+class Expression:
+    """A JMESPath expression, or one with marks between which texts stand; UsageError where it is none. A name with blanks
+    or hyphens needs no quotation marks. Without any of the fields `heads` it gives nothing; an empty one is not known."""
 
-    text: str
-    parsed: Any
-    marks: re.Pattern[str] | None
-    heads: frozenset[str]
+    def __init__(self, text: str) -> None:
+        marked = _MARKS.fullmatch(text)
+        place = marked["place"] if marked else text
+        if _NAMES.fullmatch(place):
+            place = path_of(place.split("."))
+        try:
+            self.parsed = jmespath.compile(place).parsed
+            with suppress(JMESPathTypeError, TypeError, AttributeError):  # of a record without a field
+                _INTERPRETER.visit(self.parsed, {})
+        except JMESPathError as error:
+            said, *_ = map(on_one_line, str(error).splitlines())
+            wrong = f"{excerpt(text)} is no JMESPath expression ({said})"
+            raise UsageError(f"{wrong}; write it as answer, outputs.answer or contexts[].text") from None
+        ends = re.escape(marked["end"]) or r"\Z" if marked else ""
+        self.marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
+        names = found[1].split(",") if (found := _HEADS.fullmatch(place)) else [""]
+        self.text, self.heads = text, frozenset(name.strip().partition(".")[0] for name in names)
 
     def value(self, record: Any) -> Any:
         """What it gives of a record; ``None`` for nothing, also where JMESPath knows no value."""
@@ -70,34 +83,6 @@ class Expression(NamedTuple):
             texts = (text for message in messages(found) for text in self.marks.findall(message.text))
             found = [text.strip() for text in texts if text.strip()]
         return None if found is False or found in ("", [], {}) else found
-
-    def read(self, role: str, record: Any) -> Any:
-        """What a role takes of the value; ``None`` for nothing. ValueError says why a value cannot be used."""
-        found = self.value(record)
-        if found is not None:
-            found = _READERS[role](found, self.text) if role in _READERS else text_of(found) or found
-        return None if found in ("", [], {}) else found
-
-
-def expression(text: str) -> Expression:
-    """Read an expression; UsageError where it is none. A name with blanks or hyphens needs no quotation marks."""
-    marked = _MARKS.fullmatch(text)
-    place = marked["place"] if marked else text
-    if _NAMES.fullmatch(place):
-        place = path_of(place.split("."))
-    try:
-        parsed = jmespath.compile(place).parsed
-        with suppress(JMESPathTypeError, TypeError, AttributeError):  # of a record without a field
-            _INTERPRETER.visit(parsed, {})
-    except JMESPathError as error:
-        said = on_one_line(str(error).partition("\n")[0])
-        raise UsageError(
-            f"{excerpt(text)} is no JMESPath expression ({said}); write it as answer, outputs.answer or contexts[].text"
-        ) from None
-    ends = re.escape(marked["end"]) or r"\Z" if marked else ""
-    marks = re.compile(f"{re.escape(marked['start'])}(.*?){ends}", re.DOTALL) if marked else None
-    names = found[1].split(",") if (found := _HEADS.fullmatch(place)) else [""]
-    return Expression(text, parsed, marks, frozenset(name.strip().partition(".")[0] for name in names))
 
 
 def path_of(steps: Sequence[str]) -> str:
@@ -114,7 +99,7 @@ def known_tools() -> Mapping[str, Expressions]:
     """Tool to its expressions, in the order of the table; under ``any`` those that follow the ones of every tool."""
     tools: dict[str, dict[str, tuple[Expression, ...]]] = defaultdict(lambda: defaultdict(tuple))
     for row in shipped_rows(__package__, "fields.tsv"):
-        tools[row["tool"]][row["role"]] += (expression(row["expression"]),)
+        tools[row["tool"]][row["role"]] += (Expression(row["expression"]),)
     return tools
 
 
@@ -125,7 +110,7 @@ def given_fields(option: str | None) -> dict[str, tuple[Expression, ...]]:
         role, sign, path = pair.strip().partition("=")
         if role not in ROLES or not sign or not path:
             raise UsageError(f"--fields: {excerpt(pair)}: write ROLE=PATH,ROLE=PATH, with a role of {', '.join(ROLES)}")
-        paths[role] = (*paths.get(role, ()), expression(path))
+        paths[role] = (*paths.get(role, ()), Expression(path))
     return paths
 
 
@@ -142,8 +127,10 @@ class Fields:
         values: dict[str, Any] = {}
         try:
             for role, paths in _leading(self, frozenset((*record, ""))):
-                found = (each for path in paths if (each := path.read(role, record)) is not None)
-                value = dict(label for labels in found for label in labels) if role == "label" else next(found, None)
+                read, given = _READERS.get(role, _as_it_is), ((path.value(record), path.text) for path in paths)
+                found = (read(value, text) for value, text in given if value is not None)
+                kept = (each for each in found if each not in (None, "", [], {}))
+                value = dict(label for labels in kept for label in labels) if role == "label" else next(kept, None)
                 if value is not None and value != {}:
                     values[role] = value
         except ValueError as error:
@@ -155,9 +142,7 @@ class Fields:
     def as_option(self, records: Sequence[Mapping[str, Any]]) -> str:
         """The expressions that give values of these records, as ``--fields`` takes them."""
         paths = ((role, path) for role in _SHOWN for path in self.paths.get(role, ())[::-1])
-        giving = {
-            of: path.text for of, path in paths if any(of in Fields("", {of: (path,)}).read(each) for each in records)
-        }
+        giving = {of: path.text for of, path in paths for each in records if of in Fields("", {of: (path,)}).read(each)}
         return ",".join(f"{role}={text}" for role, text in giving.items())
 
 
@@ -166,6 +151,10 @@ def _leading(fields: Fields, names: frozenset[str]) -> list[tuple[str, list[Expr
     """The expressions that can give values of a record with these fields: most are those of other tools."""
     found = ((role, [path for path in every if path.heads & names]) for role, every in fields.paths.items())
     return [(role, paths) for role, paths in found if paths]
+
+
+def _as_it_is(value: Any, _: str) -> Any:
+    return text_of(value) or value
 
 
 def _answer(value: Any, _: str) -> str:
@@ -184,9 +173,8 @@ def _passages(value: Any) -> Iterator[dict[str, str]]:
         for part in value:
             yield from _passages(part)
     elif isinstance(value, dict):
-        held, title = (
-            next((each for path in rows[of] if (each := path.value(value)) is not None), None) for of in _PARTS
-        )
+        given = ((each for path in rows[of] if (each := path.value(value)) is not None) for of in _PARTS)
+        held, title = (next(each, None) for each in given)
         title = title if isinstance(title, str) else ""
         if isinstance(held, (list, dict)):
             yield from _passages(held)
@@ -227,7 +215,7 @@ def _label(name: str, value: str) -> tuple[str, str]:
     return without_surrogates(shown), without_surrogates(text)
 
 
-_READERS = {
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "answer": _answer,
     "question": lambda value, _: last_said(value, "question"),
     "passages": lambda value, _: [each for each in _passages(given_by_tools(value)) if "".join(each.values()).strip()],
@@ -238,12 +226,8 @@ _READERS = {
 
 def choose_fields(name: str, records: Sequence[Mapping[str, Any]], given: Expressions) -> Fields:
     """The fields of a log by its first records: of the tool that gives most answers with passages. Expressions that are
-    `given` replace those of tools.
-
-    Raises:
-        UsageError: no tool gives an answer and passages, or a given expression gives nothing. It lists the fields of the
-            first record, and guesses.
-    """
+    `given` replace those of tools. UsageError, with the first record's fields and a guess, where no tool gives both, or a
+    given expression gives nothing."""
     kinds = {path: _KINDS.get(type(value), type(value).__name__) for path, value in _leaves(records[0])}
     fields = [f"{on_one_line(path[:80])} ({kind})" for path, kind in kinds.items()]
     listing = f"the first record has {shorten(fields, _LISTED) or 'no field'}"

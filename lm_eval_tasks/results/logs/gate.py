@@ -24,7 +24,6 @@ from lm_eval_tasks.results.formats import as_text, bounds, not_measurable, point
 from lm_eval_tasks.results.logs.judged import FLAGGED_ANSWERS
 from lm_eval_tasks.runs import Run, read_runs
 
-_MARGIN = 0.05  # the excess over a limit, or over an older log, that a passing gate would have shown
 _LEVEL = 0.05  # how often a log whose rate is the limit may fail
 PASSED, FAILED, UNDECIDED = 0, 1, 2
 """Exit statuses."""
@@ -50,7 +49,7 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
-def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
+def check_limit(figure: Figure, limit: float, margin: float = 0.05) -> Check:
     """Whether a share is over a limit. `figure` has the share of flagged answers with its bounds."""
     from scipy.special import bdtrc
 
@@ -70,9 +69,9 @@ def check_limit(figure: Figure, limit: float, margin: float = _MARGIN) -> Check:
 
 
 def check_baseline(
-    value: float, low: float, high: float, n: int, margin: float = _MARGIN, unit: str = "questions"
+    value: float, low: float, high: float, n: int, margin: float = 0.05, unit: str = "questions"
 ) -> Check:
-    """Whether a log is worse than an older one: the paired difference, new minus old, with bounds, over `n` questions."""
+    """Whether a log is worse than an older one: the paired difference, new minus old, with bounds, over `n` units."""
     name = "flagged answers against the baseline"
     if not n or math.isnan(low + high):
         return Check(name, UNDECIDED, f"Too few {unit} in common with the baseline ({n}).")
@@ -105,9 +104,7 @@ def baseline_run(place: Path) -> Run:
     return runs[0]
 
 
-def checks_of(
-    run: Run, figure: Figure, limit: float | None, baseline: Run | None, margin: float = _MARGIN
-) -> list[Check]:
+def checks_of(run: Run, figure: Figure, limit: float | None, baseline: Run | None, margin: float) -> list[Check]:
     """The checks of a run of ``detect LOG``: its share of flagged answers (`figure`) against a limit, and against an older
     run over the same questions."""
     checks = [] if limit is None else [check_limit(figure, limit, margin)]
@@ -124,21 +121,18 @@ def exit_status(checks: Sequence[Check]) -> int:
 
 
 def junit(checks: Sequence[Check], suite: str) -> str:
-    """The checks as JUnit XML: an undecided one is skipped, with its sentence."""
+    """The checks as JUnit XML, without characters that it forbids: an undecided one is skipped, with its sentence."""
     kinds = {FAILED: "failure", UNDECIDED: "skipped"}
     failed, skipped = (str(sum(check.status == status for check in checks)) for status in kinds)
     counts = {"tests": str(len(checks)), "failures": failed, "errors": "0", "skipped": skipped}
     root = ElementTree.Element("testsuites")
-    tests = ElementTree.SubElement(root, "testsuite", {"name": _xml(suite), **counts})
+    tests = ElementTree.SubElement(root, "testsuite", {"name": printable(suite), **counts})
     for check in checks:
-        case = ElementTree.SubElement(tests, "testcase", classname="lm_eval_grounded.detect", name=_xml(check.name))
+        case = ElementTree.SubElement(
+            tests, "testcase", classname="lm_eval_grounded.detect", name=printable(check.name)
+        )
         if check.status != PASSED:
-            ElementTree.SubElement(case, kinds[check.status], message=_xml(check.message))
-        ElementTree.SubElement(case, "system-out").text = _xml(check.message)
+            ElementTree.SubElement(case, kinds[check.status], message=printable(check.message))
+        ElementTree.SubElement(case, "system-out").text = printable(check.message)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _xml(text: str) -> str:
-    """A text without characters that XML 1.0 forbids."""
-    return "".join(letter for letter in printable(text) if letter >= " " and letter not in "\ufffe\uffff")

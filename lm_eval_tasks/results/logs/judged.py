@@ -38,6 +38,15 @@ class JudgedAnswer(NamedTuple):
         """The probability that it, or a sentence, holds anything unsupported; ``nan`` without a curve of the detector."""
         return unsupported.unsupported_probability(against, self.tagged["detector"], curves)
 
+    def counts(self) -> dict[str, Any]:
+        """What it adds to the shares of a log; ``flagged`` is ``None`` where it is in none."""
+        row, words = self.row, self.row[COUNTS] or {"flagged": 0, "words": 0}
+        return {
+            **{"declined": bool(row[ABSTENTION]), "flagged": row[FLAGGED_ANSWERS], "cluster": row["doc"]["article"]},
+            **{"flagged_words": words["flagged"], "words": words["words"]},
+            "expected_words": words["words"] * (row[EXPECTED] or 0),
+        }
+
     def entry(self) -> dict[str, Any]:
         """The line of the answer in the output: what was found, with probabilities where the detector has curves."""
         row, doc, answer, spans = self.row, self.row["doc"], self.tagged["answer"], self.tagged["spans"]

@@ -24,7 +24,7 @@ from lm_eval_tasks.models.baseline import best_passage
 from lm_eval_tasks.results.formats import Section, render_sections, with_bounds
 from lm_eval_tasks.results.logs.answers import Log
 from lm_eval_tasks.results.logs.fields import NUMBERS
-from lm_eval_tasks.results.logs.judged import ABSTENTION, COUNTS, EVIDENCE, EXPECTED, FLAGGED_ANSWERS, JudgedAnswer
+from lm_eval_tasks.results.logs.judged import EVIDENCE, FLAGGED_ANSWERS, JudgedAnswer
 
 if TYPE_CHECKING:
     import pandas
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 LANGUAGE, MODEL = "language", "model"
 MOST_GROUPS, TO_LOOK_AT = 30, 10
 """Groups that a terminal and a page show, the largest, where Python gets all; and answers that deserve a look."""
-_COLUMNS = (
-    *("flag", "declined", "flagged", "words", "expected", "cluster"),  # flagged and expected: words
-    *("language", "model", "guessed", "untagged", "no_passages", *NUMBERS),
-)
 _NO_VALUE = "(none)"  # group of answers whose record lacks the field
 _USAGE_TITLES = dict(zip(NUMBERS, ("tokens in", "tokens out", "cost", "seconds"), strict=True))
 _LONGEST_ANSWER, _LONGEST_PASSAGE, _BEFORE = 700, 400, 200  # characters
@@ -60,23 +56,14 @@ class FlaggedAnswer(NamedTuple):
     @classmethod
     def of(cls, judged: JudgedAnswer) -> FlaggedAnswer:
         """A judged answer, with its nearest paragraph."""
-        doc, answer, row = judged.row["doc"], judged.tagged["answer"], judged.row
+        row, doc, answer = judged.row, judged.row["doc"], judged.tagged["answer"]
         start, end, against = max(judged.sentences, key=lambda sentence: sentence[2])
         paragraphs = [Passage("", "", part.strip()) for part in doc["reference"].split("\n\n") if part.strip()]
         nearest = paragraphs[best_passage(answer[start:end], paragraphs)[0]].text if paragraphs else ""
-        return cls(
-            *(
-                row["doc_id"],
-                str(doc.get("query_id", "")),
-                doc["language"],
-                doc["model"],
-                doc["query"],
-                answer,
-                nearest,
-            ),
-            *([*map(span_of, judged.tagged["spans"])], judged.probability(row[EVIDENCE])),
-            (start, end, judged.probability(against, SENTENCE_CURVES)),
-        )
+        about = row["doc_id"], str(doc.get("query_id", "")), doc["language"], doc["model"], doc["query"]
+        sentence = start, end, judged.probability(against, SENTENCE_CURVES)
+        spans = [*map(span_of, judged.tagged["spans"])]
+        return cls(*about, answer, nearest, spans, judged.probability(row[EVIDENCE]), sentence)
 
 
 class Group:
@@ -85,21 +72,19 @@ class Group:
     def __init__(self, names: Mapping[str, str], frame: pandas.DataFrame) -> None:
         self.names, self.frame, self.answers = names, frame, len(frame)
         self.abstaining = int(frame["declined"].sum())
-        self.unread = int(frame["flag"].isna().sum()) - self.abstaining
+        self.unread = int(frame["flagged"].isna().sum()) - self.abstaining
         """Answers that have no word, or on which the detector failed."""
         self.clusters = frame["cluster"].nunique()
         """Conversations, documents or questions; bounds take answers of one together."""
         self.usage = {name: float(mean) for name, mean in frame[[*NUMBERS]].mean().items() if mean == mean}
         """Means, over the answers that have a number."""
-        self.flagged_answers = self.share("flag")
+        self.flagged_answers = self.share("flagged")
+
+        self.flagged_words = self.words("flagged_words").detected
 
     def share(self, column: str) -> Figure:
         """The share of answers whose value is 1."""
         return defined_share.figure(Rows(self.frame[column].to_numpy(float), self.frame["cluster"].tolist()))
-
-    @property
-    def flagged_words(self) -> Figure:
-        return self.words("flagged").detected
 
     def words(self, column: str, errors: Errors | None = None) -> Estimates:
         """The rates of words that are flagged, or expected to be wrong, with bounds over clusters."""
@@ -119,20 +104,19 @@ class LogSummary:
                 f"--by {on_one_line(', '.join(unknown))}: no such field in the first records; there is "
                 f"{on_one_line(', '.join(sorted(known)))}; --fields label=PATH adds one"
             )
-        self._by, self._rows = [*by], list[tuple[Any, ...]]()
+        self._by, self._rows = [*by], list[dict[str, Any]]()
         self._worst: dict[tuple[str, str], tuple[float, int, JudgedAnswer]] = {}
 
     def add(self, judged: JudgedAnswer) -> None:
         """Add an answer."""
         row, doc, worst = judged.row, judged.row["doc"], self._worst
-        words = row[COUNTS] or {"flagged": 0, "words": 0}
-        numbers = row[FLAGGED_ANSWERS], row[ABSTENTION], words["flagged"], words["words"]
-        of_doc = doc["article"], doc["language"], doc["model"], doc["guessed"]
-        lacks = judged.tagged["spans"] is None, not doc["reference"]
         fields = {name: doc[name] or _NO_VALUE for name in (LANGUAGE, MODEL)} | doc.get("labels", {})
-        named = (fields.get(name, _NO_VALUE) for name in self._by)
-        expected = words["words"] * (row[EXPECTED] or 0)
-        self._rows.append((*numbers, expected, *of_doc, *lacks, *map(doc.get, NUMBERS), *named))
+        self._rows.append(
+            judged.counts()
+            | {name: doc.get(name) for name in (LANGUAGE, MODEL, "guessed", *NUMBERS)}
+            | {"untagged": judged.tagged["spans"] is None, "no_passages": not doc["reference"]}
+            | {f"by {name}": fields.get(name, _NO_VALUE) for name in self._by}
+        )
         asked = doc["query"], doc["reference"]
         if row[FLAGGED_ANSWERS] and row[EVIDENCE] > worst.get(asked, (0.0,))[0]:
             worst[asked] = row[EVIDENCE], -int(row["doc_id"]), judged
@@ -144,8 +128,7 @@ class LogSummary:
         """All answers, once all are added."""
         import pandas
 
-        frame = pandas.DataFrame(self._rows, columns=[*_COLUMNS, *(f"by {name}" for name in self._by)])
-        return Group({}, frame.astype(dict.fromkeys(("flag", *NUMBERS), float)))
+        return Group({}, pandas.DataFrame(self._rows).astype(dict.fromkeys(("flagged", *NUMBERS), float)))
 
     @property
     def groups(self) -> list[Group]:
