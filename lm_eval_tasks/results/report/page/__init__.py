@@ -46,6 +46,17 @@ def render(page: Mapping[str, Any]) -> str:
     return html
 
 
+def markdown_template() -> Any:
+    """The template of a report in Markdown."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    more: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(loader=PackageLoader(_HERE), undefined=StrictUndefined, **more)  # noqa: S701 - own escaper
+    environment.filters |= {"escaped": formats.escaped_markdown, "with_bounds": formats.with_bounds}
+    environment.globals |= {"arrows": formats.ARROWS, "undefined": UNDEFINED_TEXT}
+    return environment.get_template("summary.md.jinja")
+
+
 @cache
 def _environment() -> Any:
     """The environment of pages: a folder has many, and compiling the templates takes longer than filling them."""
