@@ -107,7 +107,7 @@ class Report:
     def overviews(self) -> list[Overview]:
         """All models of each family, and of each of its languages or tasks."""
         of_parts = headlines([*self.runs.values()], self.read_answers, by_part=True)
-        return [*overviews(self.headlines, of_parts, [*self.runs], self.comparison)]
+        return overviews(self.headlines, of_parts, [*self.runs], self.comparison)
 
     @cached_property
     def plots(self) -> list[Plot]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,6 @@ from lm_eval_tasks.runs.run import checked_cost, with_cost
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _KEPT, _RUNS = ".read", "runs"
-_OURS = re.compile(r"[0-9a-f]{32}\.html")
 _GENERATOR = '<meta name="generator" content="lm-eval-grounded report">'
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
@@ -93,9 +91,8 @@ def write_folder(
     _write(folder / "figures.json", json_of({"rows": rows}).encode())
     kept = {kept_file(folder / _KEPT, t, t.samples) for run in runs for t in run.tasks.values() if t.samples}
     pages = {folder / link for link in links.values()}
-    for path in {*(folder / _KEPT).glob("*.answers"), *(folder / _RUNS).glob("*.html")} - kept - pages:
-        if path.suffix == ".answers" or _OURS.fullmatch(path.name):  # of runs that are gone
-            path.unlink(missing_ok=True)
+    for path in {*folder.glob(f"{_KEPT}/*.answers"), *folder.glob(f"{_RUNS}/{'[0-9a-f]' * 32}.html")} - kept - pages:
+        path.unlink(missing_ok=True)  # of runs that are gone
     return sorted({*by_model} - {*report.runs} - {run.model for run in runs})
 
 
