@@ -33,7 +33,7 @@ from lm_eval_tasks.results.report.page import markdown_template, render
 from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, numbers, origins, overviews
 from lm_eval_tasks.results.report.plots import plots_of
 from lm_eval_tasks.results.reproduce import command_files
-from lm_eval_tasks.runs import Run, labels
+from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described_run
 
 if TYPE_CHECKING:
@@ -231,12 +231,15 @@ class Report:
         pictures = {plot.family: plot for plot in self.plots if plot.family and not is_one}
         whole = {each.family: each for each in self.overviews if not each.group and not is_one}
         in_tables = [row.model for each in whole.values() for row in each.rows]
-        of_runs = [task for run in self.runs.values() for task in run.tasks.values()]
-        benchmarks = {task.benchmark: title_of(task) for task in of_runs}
+        by_benchmark: dict[str, list[tuple[str, TaskRun]]] = {}  # with their models, which are next to each other
+        for name in dict.fromkeys(name for run in self.runs.values() for name in run.tasks):
+            for label, task in ((label, run.tasks[name]) for label, run in self.runs.items() if name in run.tasks):
+                by_benchmark.setdefault(task.benchmark, []).append((label, task))
+        tasks = [task for of_benchmark in by_benchmark.values() for _, task in of_benchmark]
         return {
-            "only_others": all(task.table is None for task in of_runs),
-            "only_logs": all(task.task == LOGGED for task in of_runs),
-            "only_detectors": all(task.table and task.table.measures_detectors(task.task) for task in of_runs),
+            "only_others": all(task.table is None for task in tasks),
+            "only_logs": all(task.task == LOGGED for task in tasks),
+            "only_detectors": all(task.table and task.table.measures_detectors(task.task) for task in tasks),
             "written": f"{datetime.date.today():%-d %B %Y}, version {package_version()}",
             "short": short_names(self.runs),
             "labels": [*self.runs],
@@ -251,9 +254,9 @@ class Report:
             "reservations": reservations(comparison) if comparison else (),
             "verdicts": verdicts(comparison) if comparison else [],
             "commands": [*command_files(self.runs)] if read else [],
-            "titles": benchmarks,
-            "numbers": {name: [*numbers(self.runs, name)] for name in benchmarks} if read else {},
-            "origins": {name: origins(self.runs, name) for name in benchmarks} if read else {},
+            "titles": {name: title_of(listed[0][1]) for name, listed in by_benchmark.items()},
+            "numbers": {name: [*numbers(listed)] for name, listed in by_benchmark.items()} if read else {},
+            "origins": {name: origins(listed) for name, listed in by_benchmark.items()} if read else {},
             **{of_folder: {} for of_folder in ("links", "tags", "unreadable")},
         }
 

@@ -23,7 +23,7 @@ from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
 from lm_eval_tasks.results.formats import ranges
 from lm_eval_tasks.results.report.drawing import largest_of, on_axis
-from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.runs import TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
 
 _SEVERE = ("incomplete", "alike", "cut", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
@@ -228,16 +228,9 @@ def _shown(columns: Sequence[Column], decides: str) -> list[Column]:
 # ---------------------------------------------------------------------------------------------------------- every number
 
 
-def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
-    """The tasks of a benchmark with their model, ordered by task, so that models are next to each other."""
-    tasks = (task for run in runs.values() for task in run.tasks.values())
-    names = dict.fromkeys(task.task for task in tasks if task.benchmark == benchmark)
-    return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
-
-
-def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun, str, Metric, Figure, str]]:
-    """All figures of a benchmark's tasks: model, task, filter, metric, figure and denominator."""
-    for model, task in _tasks(runs, benchmark):
+def numbers(tasks: Iterable[tuple[str, TaskRun]]) -> Iterator[tuple[str, TaskRun, str, Metric, Figure, str]]:
+    """All figures of models' tasks: model, task, filter, metric, figure and denominator."""
+    for model, task in tasks:
         for filter_name in task.filters:
             written = task.figures.get(filter_name, {})
             for metric in map(task.metric, dict.fromkeys([*(metric.name for metric in task.metrics), *written])):
@@ -245,10 +238,10 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, Task
                 yield model, task, filter_name, metric, task.figure(metric.name, filter_name), denominator
 
 
-def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
-    """Records of what the tasks of a benchmark depend on. Models with equal records share one."""
+def origins(tasks: Iterable[tuple[str, TaskRun]]) -> list[dict[str, Any]]:
+    """Records of what models' tasks depend on. Models with equal records share one."""
     records: dict[str, dict[str, Any]] = {}
-    for model, task in _tasks(runs, benchmark):
+    for model, task in tasks:
         files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
         keys = ("repository", "revision", "path", "sha256")
         listed = [{key: str(entry.get(key) or "") for key in keys} for entry in files]
