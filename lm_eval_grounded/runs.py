@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from custom_metrics.statistics.paired_difference import PairedDifference
     from lm_eval_tasks.results.compare import Comparison as Result
-    from lm_eval_tasks.results.report import Report
     from lm_eval_tasks.runs import Run
 
 
@@ -107,14 +106,9 @@ class Comparison:
     [['rougeL', False]]
     """
 
-    def __init__(self, report: Report, pairs: bool = False) -> None:
-        self.report = report
+    def __init__(self, result: Result, pairs: bool = False) -> None:
+        self.result = result
         self._pairs = pairs
-
-    @property
-    def result(self) -> Result:
-        assert self.report.comparison is not None  # it refuses runs that cannot be compared
-        return self.report.comparison
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each difference of two models, with the columns of ``compare --format csv``."""
@@ -130,7 +124,9 @@ class Comparison:
         return [line for verdict in verdicts(self.result) for line in verdict.lines]
 
     def _repr_html_(self, form: str = "html") -> str:
-        return self.report.to_text(form, self._pairs)
+        from lm_eval_tasks.results.compare.tables import render
+
+        return render(self.result, form, self._pairs)
 
     def __str__(self) -> str:
         return self._repr_html_("text").removesuffix("\n")
@@ -157,8 +153,8 @@ def compare(
     >>> compare("results", tasks="clapnq_rag", metrics=["rougeL", "recall"])
     <Comparison of lm-eval-grounded/baseline-answer, lm-eval-grounded/baseline-lexical: 2 differences>
     """
+    from lm_eval_tasks.results.compare import compare_runs
     from lm_eval_tasks.results.joining import check_across
-    from lm_eval_tasks.results.report import Report
     from lm_eval_tasks.runs import Run
     from lm_eval_tasks.runs.run import with_cost
 
@@ -174,7 +170,7 @@ def compare(
     if cost is not None:
         chosen = [with_cost(run, cost) for run in chosen]
     options = chosen_tasks, chosen_metrics, every, read_by
-    return Comparison(Report.comparing(chosen, *options, across=settings, pairs=paired), by_pair)
+    return Comparison(compare_runs(chosen, *options, across=settings, pairs=paired), by_pair)
 
 
 def _names(given: Any, name: str) -> list[str]:

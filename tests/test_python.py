@@ -192,9 +192,7 @@ def test_a_comparison_prints_what_the_command_prints(results: Path, capsys: pyte
 
 def test_no_name_is_markup_in_a_notebook_or_acts_on_a_terminal(results: Path) -> None:
     comparison = g.compare(results / "results", tasks="nomiracl_de")
-    comparison.report = replace(
-        comparison.report, comparison=replace(comparison.result, models=("<script>alert(1)</script>\x1b[31m", "B&B"))
-    )
+    comparison.result = replace(comparison.result, models=("<script>alert(1)</script>\x1b[31m", "B&B"))
     page = comparison._repr_html_()
     assert "<script>" not in page
     assert "\x1b" not in f"{page}{comparison}{comparison!r}"

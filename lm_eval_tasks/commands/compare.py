@@ -60,8 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
+    from lm_eval_tasks.results.compare import compare_runs
+    from lm_eval_tasks.results.compare.tables import render
     from lm_eval_tasks.results.joining import check_across
-    from lm_eval_tasks.results.report import Report
     from lm_eval_tasks.runs import labels
 
     across = check_across(split_names(arguments.across))
@@ -75,20 +76,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--paper goes without --across, --pair and --plan: published figures are of one setting")
     if arguments.short and arguments.format in ("csv", "json"):
         raise UsageError("--short is for readers; --format csv and json have every difference")
-    report = None
+    comparison = None
     if len(runs) > 1 or across or arguments.pair or not (arguments.paper or arguments.plan is not None):
         given = runs, tasks, metrics, arguments.all, arguments.filter
         bar = partial(tqdm, desc="compared", unit="task", disable=None, leave=False)
-        report = Report.comparing(*given, progress=lambda tasks: iter(bar(tasks)), across=across, pairs=arguments.pair)
-    comparison = report.comparison if report else None
+        comparison = compare_runs(*given, progress=lambda tasks: iter(bar(tasks)), across=across, pairs=arguments.pair)
     if arguments.paper:
         published = select_published(runs, tasks, metrics, arguments.all)
         text = render_with_paper(comparison, published, labels(runs), arguments.format)
     elif arguments.plan is not None:
         planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
-    elif report is not None:
-        text = report.to_text(arguments.format, arguments.pairs, arguments.short)
+    elif comparison is not None:
+        text = render(comparison, arguments.format, arguments.pairs, arguments.short)
     print_or_write(text, arguments.output)
     return 0
 

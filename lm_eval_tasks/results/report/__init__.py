@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from custom_metrics.statistics.figures import is_measurable
+from custom_metrics.statistics.figures import without_point
 from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import package_version
 from lm_eval_tasks.data.sources import MissingSource
@@ -25,7 +25,7 @@ from lm_eval_tasks.results.compare import Comparison, Difference, compare_runs, 
 from lm_eval_tasks.results.compare.tables import render as render_comparison
 from lm_eval_tasks.results.compare.tables import reservations
 from lm_eval_tasks.results.compare.verdicts import verdicts
-from lm_eval_tasks.results.formats import FRACTIONS, PAGE, Notation, Section, render_sections, short_names
+from lm_eval_tasks.results.formats import PAGE, Section, render_sections, short_names
 from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, read_documents
 from lm_eval_tasks.results.report.drawing import Plot
 from lm_eval_tasks.results.report.headlines import headlines, sections_by, title_of
@@ -53,9 +53,6 @@ MOST_READ = 12
 FIGURE_COLUMNS = "model folder date benchmark group column metric title value low high n rank doubts".split()
 """Of :meth:`Report.figures`: the model; where its figure stands; the metric's heading, with the cost of a balanced error;
 the figure with its 95 % bounds; its rank; and doubts about the run."""
-
-Tags = Mapping[str, str]
-"""What a user says of a model: name to value."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +86,6 @@ class Report:
             why = f"The models are not compared: {error}"
         return cls(dict(zip(labels(runs), runs, strict=True)), comparison, why, read)
 
-    @classmethod
-    def comparing(cls, runs: Sequence[Run], *options: Any, **more: Any) -> Report:
-        """The report of what some runs have in common; options and errors as of
-        :func:`lm_eval_tasks.results.compare.compare_runs`."""
-        comparison = compare_runs(runs, *options, **more)
-        return cls(dict(zip(comparison.models, comparison.runs, strict=True)), comparison)
-
     # -------------------------------------------------------------------------------------------------- what it holds
 
     @cached_property
@@ -117,10 +107,10 @@ class Report:
             order.setdefault(overview.family, []).extend(row.model for row in overview.rows)
         return plots_of([*self.runs.values()], order)
 
-    def figures(self, tags: Mapping[str, Tags] | None = None) -> Iterator[dict[str, Any]]:
-        """A row for each headline of a model, over a family and each of its parts: :data:`FIGURE_COLUMNS`, and the tags of
-        any model (label to its tags). What is not known is ``None``, as is a value that is not measurable."""
-        no_tags, models = dict.fromkeys(name for of_model in (tags or {}).values() for name in of_model), [*self.runs]
+    def figures(self) -> Iterator[dict[str, Any]]:
+        """A row for each headline of a model, over a family and each of its parts: :data:`FIGURE_COLUMNS`. What is not
+        known is ``None``, as is a value that is not measurable."""
+        models = [*self.runs]
         for overview in self.overviews:
             group = overview.group + 1 if overview.group or overview.elsewhere else None
             whole = "mean" if overview.languages else overview.family
@@ -131,22 +121,22 @@ class Report:
                 others = [c for c in compared if c.name == each.task and c.metric.name not in names]
                 for column, run in ((of, run) for of in (*each.columns, *others) for run in of.order):
                     cell, metric, model = column.cells[run], column.metric, models[run]
-                    read_by, figure = cell.family.filter if cell.family else column.filter, cell.figure
+                    read_by = cell.family.filter if cell.family else column.filter
                     name = metric.name if read_by in ("answer", "tags", "none", "") else f"{metric.name}, {read_by}"
-                    value = figure.value if is_measurable(figure, metric.unit) else math.nan
                     folder, date = self.runs[model].folder.name, self.runs[model].date
                     where = model, folder, date, overview.family, group, part, name, metric.heading
-                    known = (number if math.isfinite(number) else None for number in (value, figure.low, figure.high))
-                    cells = *where, *known, figure.n or None, cell.rank, doubts[model]
-                    yield {**dict(zip(FIGURE_COLUMNS, cells, strict=True)), **no_tags, **(tags or {}).get(model, {})}
+                    of_figure = without_point(cell.figure, metric.unit)[:3]
+                    known = (number if math.isfinite(number) else None for number in of_figure)
+                    cells = *where, *known, cell.figure.n or None, cell.rank, doubts[model]
+                    yield dict(zip(FIGURE_COLUMNS, cells, strict=True))
 
     # ------------------------------------------------------------------------------------------------------ renderings
 
-    def to_frame(self, tags: Mapping[str, Tags] | None = None) -> pandas.DataFrame:
+    def to_frame(self) -> pandas.DataFrame:
         """The rows of :meth:`figures`."""
         import pandas
 
-        return pandas.DataFrame(list(self.figures(tags)))
+        return pandas.DataFrame(list(self.figures()))
 
     def to_json(self) -> dict[str, Any]:
         """The figures, and the comparison with its verdicts, as a JSON object."""
@@ -154,12 +144,10 @@ class Report:
         told = [line for each in verdicts(self.comparison) for line in each.lines] if self.comparison else []
         return {"figures": [*self.figures()], **compared, "verdicts": told}
 
-    def to_text(
-        self, form: str = "text", pairs: bool = False, short: bool = False, notation: Notation = FRACTIONS
-    ) -> str:
+    def to_text(self, form: str = "text", **options: Any) -> str:
         """What ``compare`` prints, as :func:`lm_eval_tasks.results.compare.tables.render` has it; or why the runs are not
         compared. Empty of one run."""
-        return render_comparison(self.comparison, form, pairs, short, notation) if self.comparison else self.why_none
+        return render_comparison(self.comparison, form, **options) if self.comparison else self.why_none
 
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
@@ -168,11 +156,10 @@ class Report:
         why_none = formats.escaped_markdown(self.why_none)
         commands = "\n".join(command for file in command_files(self.runs) for command in file["commands"])
         cells = [cell for column in self.headlines for cell in column.cells.values()]
+        grounded = any(cell.family and cell.family.question for cell in cells)
         notes = dict.fromkeys(doubt.text for cell in cells for doubt in cell.reasons)
         text: str = markdown_template().render(
-            title="Grounded generation"
-            if not cells or any(c.family and c.family.question for c in cells)
-            else "Results",
+            title="Grounded generation" if grounded or not cells else "Results",
             models=[*self.runs],
             columns=self.headlines,
             notes={text: number for number, text in enumerate(notes, 1)},
