@@ -129,8 +129,9 @@ class DocumentSampler:
         answers, reader = self._answers[model], reader_of(self._tasks[model])
         judged: dict[int, tuple[Any, ...]] = {}
         for derived in (readings.derived for readings in answers.readings.values()):
-            rows = zip(*(derived[name].values() for name in _COLUMNS if name in derived), strict=True)
-            judged |= {place: row for place, row in enumerate(rows) if row[0] is not None}
+            if _COLUMNS[0] in derived:
+                rows = zip(*(derived[name].values() for name in _COLUMNS), strict=True)
+                judged |= {place: row for place, row in enumerate(rows) if row[0] is not None}
         unread = [place for place in range(len(answers)) if place not in judged]  # the filter that counts was cut
         for place, answer in zip(unread, answers.select(unread), strict=True):
             judged[place] = (*_derived(reader, answer).values(),)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
+from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.definition.schema import Metric
 
@@ -41,7 +42,6 @@ PERCENT = "{x:.0%}"
 """The format of shares along an axis."""
 
 _LIMITS = {"share": (0.0, 1.0), "score": (0.0, 1.0), "correlation": (-1.0, 1.0), "rating": (1.0, 4.0)}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 _ACROSS = 3  # panels side by side, at most
 
 
@@ -73,15 +73,18 @@ def largest_of(figures: Iterable[Figure]) -> float:
     return max((value for value in values if not math.isnan(value)), default=0.0) or 1.0
 
 
-def on_axis(figure: Figure, start: float, end: float) -> tuple[float, float | None, float] | None:
-    """Lower bound, value and upper bound on an axis of 100; without bounds the value three times. The value is ``None`` if
-    only bounds are known; the result is ``None`` if nothing is."""
-    value, low, high = figure[:3]
-    known = [value if math.isnan(number) else number for number in (low, value, high)]
-    if math.isnan(known[0]):
-        return None
-    low, value, high = (round(max(0.0, min(100.0, 100 * (x - start) / (end - start))), 2) for x in known)
-    return low, None if math.isnan(figure.value) else value, high
+Drawn = tuple[int, float, float | None, float]
+"""The look of a figure, and the places of its lower bound, value and upper bound on an axis of 100; without bounds the
+value three times. The value is ``None`` if only bounds are known."""
+
+
+def on_axis(figures: Iterable[tuple[int, Figure]], start: float, end: float) -> Iterator[Drawn]:
+    """What is drawn of figures and their looks, without those of which nothing is known."""
+    for look, (value, low, high, *_) in figures:
+        known = [value if math.isnan(number) else number for number in (low, value, high)]
+        if not math.isnan(known[0]):
+            low, place, high = (round(max(0.0, min(100.0, 100 * (x - start) / (end - start))), 2) for x in known)
+            yield look, low, None if math.isnan(value) else place, high
 
 
 def ticks(end: float) -> list[float]:
@@ -130,15 +133,9 @@ def legend(figure: Any, series: Mapping[str, int]) -> None:
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
-def readable(name: str) -> str:
-    """A name in which characters that XML forbids are replaced by U+FFFD."""
-    return _CONTROL.sub("\ufffd", name)
-
-
 def wrapped(name: str, width: int, lines: int = 2) -> str:
-    """A name on at most so many lines of `width` characters; what does not fit becomes an ellipsis. Characters are those of
-    :func:`readable`."""
-    texts = textwrap.wrap(readable(name), width)
+    """A printable name on at most so many lines of `width` characters; what does not fit becomes an ellipsis."""
+    texts = textwrap.wrap(on_one_line(name), width)
     if len(texts) > lines:
         texts[lines - 1 :] = [f"{texts[lines - 1][: width - 1]}…"]
     return "\n".join(texts)
@@ -199,12 +196,9 @@ class Plot:
         limits = _LIMITS.get(self.metrics[metric].unit)
         return limits or (0.0, largest_of(entry.figure(metric) for entry in self.entries))
 
-    def drawn(self, line: Line, metric: str) -> Iterator[tuple[int, float, float | None, float]]:
-        """The look of each figure of a line that is known, and the places of its bounds and value on an axis of 100."""
-        ends = self.ends(metric)
-        for entry in line.entries:
-            if places := on_axis(entry.figure(metric), *ends):
-                yield entry.look, *places
+    def drawn(self, line: Line, metric: str) -> Iterator[Drawn]:
+        """What is drawn of a line in a metric's panel."""
+        return on_axis(((entry.look, entry.figure(metric)) for entry in line.entries), *self.ends(metric))
 
     @property
     def columns(self) -> dict[str, bool]:
@@ -238,7 +232,7 @@ class Plot:
         stream = io.StringIO()
         self.write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         head, body = _NEEDLESS_DIGITS.sub("", stream.getvalue().partition("<svg ")[2].strip()).split(">", 1)
-        title, caption = (escape(readable(text)) for text in (self.title, self.caption))
+        title, caption = (escape(on_one_line(text)) for text in (self.title, self.caption))
         return f'<svg {head} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}'
 
     def write(self, target: Path | io.StringIO, **options: Any) -> None:
@@ -293,10 +287,8 @@ def draw_plane(plot: Plot) -> Any:
 def draw_lines(plot: Plot) -> Any:
     """Draw a panel for each metric as a figure."""
     labels = [wrapped(line.label, 30) for line in plot.lines]
-    texts, most = (
-        [text for label in labels for text in label.split("\n")],
-        max(len(line.entries) for line in plot.lines),
-    )
+    texts = [text for label in labels for text in label.split("\n")]
+    most = max(len(line.entries) for line in plot.lines)
     height = max(_HEIGHT * most + 0.1, 0.14 * len(texts) / len(labels) + 0.1, 0.24)
     width, titles = 2.9 if len(plot.metrics) > 1 else 4.4, [wrapped(title, 34) for title in plot.titles.values()]
     figure, grid = subplots(titles, width, 0.9 + height * len(labels), 0.6 + 0.075 * max(map(len, texts)))

@@ -22,7 +22,7 @@ from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
 from lm_eval_tasks.results.formats import ranges
-from lm_eval_tasks.results.report.drawing import largest_of, on_axis
+from lm_eval_tasks.results.report.drawing import Drawn, largest_of, on_axis
 from lm_eval_tasks.runs import TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
 
@@ -87,10 +87,9 @@ def end_of_scale(column: Column, is_tight: bool = False) -> float:
     return max(largest, 4.0 if column.metric.unit == "rating" else 1.0)
 
 
-def drawn(cell: Cell, column: Column, look: int, end: float) -> list[tuple[int, float, float | None, float]]:
-    """What is drawn of a cell in a model's look, as in :meth:`lm_eval_tasks.results.report.drawing.Plot.drawn`."""
-    places = on_axis(without_point(cell.figure, column.metric.unit), 0.0, end)
-    return [(look, *places)] if places else []
+def drawn(cell: Cell, column: Column, look: int, end: float) -> Iterator[Drawn]:
+    """What is drawn of a cell in a model's look, on an axis from 0 to an end."""
+    return on_axis([(look, without_point(cell.figure, column.metric.unit))], 0.0, end)
 
 
 def common_doubts(columns: Iterable[Column]) -> list[Doubt]:
