@@ -112,7 +112,7 @@ class Comparison:
         return [line for verdict in verdicts(self.result) for line in verdict.lines]
 
     def _repr_html_(self, form: str = "html") -> str:
-        return self.report.to_text(form, self._pairs)
+        return self.report.to_text(form, pairs=self._pairs)
 
     def __str__(self) -> str:
         return self._repr_html_("text").removesuffix("\n")

@@ -10,8 +10,7 @@ import pytest
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.results.formats import code_block
 from lm_eval_tasks.results.formats import escaped_markdown as escaped
-from lm_eval_tasks.results.report import render_summary as summary
-from lm_eval_tasks.results.report.headlines import headlines
+from lm_eval_tasks.results.report import Report
 from tests.golden import golden
 from tests.made_runs import figure, run, share, task
 from tests.miniature import MINIATURE
@@ -38,14 +37,14 @@ OTHER = run("org/c", [task("nomiracl_de", {"robust": {"error_rate": share(2, 40)
 
 
 def test_a_summary_of_two_models() -> None:
-    """What the golden page of two models has not: a task that one lacks, names with markup, and a command."""
-    found = summary(headlines([ONE, OTHER]), [ONE.model, OTHER.model], "| a | b |\n", "lm-eval-grounded report runs\n")
+    """What the golden page of two models has not: a task that one lacks, names with markup, and why none is compared."""
+    found = Report({run.model: run for run in (ONE, OTHER)}, why_none="a | b").to_markdown()
 
     assert "| benchmark | number, 95 % bounds | org/a\\_b | org/c |\n|---|---|---:|---:|\n" in found
     assert "| error rate ↓ | *not measurable (5 to 70 %)* <sup>2</sup> | 5.0 % \\[1.4 to 16.5 %, n = 40\\] |\n" in found
     assert "| clapnq\\_gold | RougeL ↑ | 0.400 \\[0.350 to 0.450\\] | – |\n" in found
     assert "\n2. fewer than ten questions (4).\n" in found
-    assert found.endswith("### Differences\n\n| a | b |\n\nMade with\n\n```\nlm-eval-grounded report runs\n```\n")
+    assert found.endswith("### Differences\n\na \\| b\n")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         planned = plan(comparison or runs[0], arguments.plan, tasks, metrics)
         text = render_plan(*planned, arguments.plan, arguments.format)
     elif report is not None:
-        text = report.to_text(arguments.format, arguments.pairs, arguments.short)
+        text = report.to_text(arguments.format, pairs=arguments.pairs, short=arguments.short)
     print_or_write(text, arguments.output)
     return 0
 

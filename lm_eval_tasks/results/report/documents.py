@@ -9,15 +9,12 @@ not on the order of the files or on chance. Documents where people's marks diffe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import cache
-from math import ceil
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
+from math import ceil, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from custom_metrics.statistics.paired_difference import Floats
 from lm_eval_tasks.results.doubts import derive_signs
 from lm_eval_tasks.results.report.readers import KINDS, Document, TaskReader, reader_of
 from lm_eval_tasks.runs import Answer, Answers, Run, TaskRun
@@ -26,8 +23,7 @@ from lm_eval_tasks.runs.kept import read_kept
 
 _TURNS = (*"differ marked hallucinated wrong disagree invalid abstained".split(), "")  # the last: documents of no kind
 _TOP = 0.1  # share of a task's flagged answers that are its most hallucinated
-_COLUMNS = _KINDS, _STANCE, _SHARE, _DIFFERS = "kinds", "stance", "share", "differs"
-_NAMES = (*KINDS,)
+_COLUMNS = "of_kinds", "stance", "share"  # derived of each answer
 _EXAMPLES = 5
 _MARKED = 50  # documents that people marked, which are shown beside the others
 _QUESTION = 80  # characters of a question of an example
@@ -57,28 +53,27 @@ def choose(
     """
     if number is None:
         return list(range(len(contents)))
-    queues = []  # places by kind, the next one last
+    queues = []  # places by kind
     for kind in _TURNS:
-        places = [index for index, own_kinds in enumerate(kinds) if (kind in own_kinds if kind else not own_kinds)]
-        places.sort(key=contents.__getitem__, reverse=True)
+        places = [place for place, own_kinds in enumerate(kinds) if (kind in own_kinds if kind else not own_kinds)]
+        places.sort(key=contents.__getitem__)
         if kind == "hallucinated":
-            places.sort(key=shares.__getitem__)
-        queues.append(places)
+            places.sort(key=lambda place: -shares[place])
+        queues.append(iter(places))
     picked: dict[int, None] = {}
     while len(picked) < min(number, len(contents)):
         for queue in queues:
-            while queue and queue[-1] in picked:
-                queue.pop()
-            if queue and len(picked) < number:
-                picked[queue.pop()] = None
+            place = next((place for place in queue if place not in picked), None)
+            if place is not None and len(picked) < number:
+                picked[place] = None
     return list(picked)
 
 
-def most_hallucinated(shares: Floats) -> float:
+def most_hallucinated(shares: Iterable[float]) -> float:
     """The least share of flagged words of the most hallucinated answers: the top tenth of those with a flagged word;
     ``nan`` where none has."""
-    flagged = np.sort(shares[shares > 0])
-    return float(flagged[-ceil(_TOP * len(flagged))]) if len(flagged) else np.nan
+    flagged = sorted(share for share in shares if share > 0)
+    return flagged[-ceil(_TOP * len(flagged))] if flagged else nan
 
 
 def derive_documents(task: TaskRun) -> Derive:
@@ -94,18 +89,8 @@ def derive_documents(task: TaskRun) -> Derive:
 
 def _derived(reader: TaskReader, answer: Answer) -> dict[str, Any]:
     judged = reader.judge_beside_people(answer)
-    values = _bits_of(judged.kinds), digest_of(judged.label), judged.share, judged.differs
+    values = " ".join(sorted(judged.kinds)), digest_of(judged.label), judged.share
     return dict(zip(_COLUMNS, values, strict=True))
-
-
-@cache
-def _bits_of(kinds: frozenset[str]) -> int:
-    return sum(1 << _NAMES.index(kind) for kind in kinds)
-
-
-@cache
-def _kinds_of(bits: int) -> frozenset[str]:
-    return frozenset(kind for bit, kind in enumerate(_NAMES) if bits >> bit & 1)
 
 
 def read_documents(runs: Mapping[str, Run], read_answers: Callable[[TaskRun], Answers]) -> list[DocumentSampler]:
@@ -122,58 +107,55 @@ class DocumentSampler:
     def __init__(self, tasks: Mapping[str, TaskRun], read_answers: Callable[[TaskRun], Answers]) -> None:
         self._tasks = tasks
         self._answers = {model: read_answers(task) for model, task in tasks.items() if task.samples is not None}
-        contents = np.concatenate([np.empty(0, "S16"), *(each.contents for each in self._answers.values())])
-        _, first, inverse = np.unique(contents, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # documents in the order in which they come first
-        self._contents = contents[first[order]]
-        shape = len(self._answers), len(order)  # models, documents
-        derived, self._rows = np.full((len(_COLUMNS), *shape), np.nan), np.full(shape, -1)
-        ends = np.cumsum([len(answers) for answers in self._answers.values()])[:-1]
-        places = np.split(np.argsort(order)[inverse], ends)
-        for number, (model, documents) in enumerate(zip(self._answers, places, strict=False)):
-            derived[:, number, documents] = self._columns(model)
-            self._rows[number, documents] = np.arange(len(documents))
-        kinds, labels, shares, differs = derived
-        self._share, self._differs = (np.fmax.reduce(each, axis=0, initial=np.nan) for each in (shares, differs))
-        self._bits = np.nan_to_num(kinds).astype(np.int64)
-        self._bits[shares >= most_hallucinated(shares)] |= _bits_of(frozenset({"hallucinated"}))
-        highest, lowest = (each.reduce(labels, axis=0, initial=np.nan) for each in (np.fmax, np.fmin))
-        disagree = np.where(highest != lowest, _bits_of(frozenset({"disagree"})), 0)
-        self._of_documents = np.bitwise_or.reduce(self._bits, axis=0) | disagree
+        self._rows: dict[bytes, dict[str, int]] = {}  # content to the places of its answers, by model
+        for model, answers in self._answers.items():
+            for row, content in enumerate(answers.contents.tolist()):
+                self._rows.setdefault(content, {})[model] = row
+        judged = {model: self._judged(model) for model in self._answers}
+        self._most = most_hallucinated(
+            share or 0.0 for of_model in judged.values() for _, _, share in of_model.values()
+        )
+        self._kinds: list[frozenset[str]] = []  # of each document
+        self._shares: list[float] = []
+        for rows in self._rows.values():
+            names, stances, shares = zip(*(judged[model][row] for model, row in rows.items()), strict=True)
+            share = max(each or 0.0 for each in shares)
+            more = ["hallucinated"] * (share >= self._most) + ["disagree"] * (len({*stances}) > 1)
+            self._kinds.append(frozenset((*more, *" ".join(names).split())))
+            self._shares.append(share)
 
-    def _columns(self, model: str) -> tuple[Floats, ...]:
-        """(answers,) values of :func:`derive_documents` for a model."""
+    def _judged(self, model: str) -> dict[int, tuple[Any, ...]]:
+        """The values of :func:`derive_documents` for a model's answers, by their places."""
         answers, reader = self._answers[model], reader_of(self._tasks[model])
-        columns = {name: np.full(len(answers), np.nan) for name in _COLUMNS}
-        for readings in answers.readings.values():
-            for name in columns.keys() & readings.derived.keys():
-                columns[name] = np.fmax(columns[name], readings.derived[name].numbers)
-        unread = np.flatnonzero(np.isnan(columns[_KINDS])).tolist()  # by the filter that counts: the file was cut
-        for index, answer in zip(unread, answers.select(unread), strict=True):
-            for name, value in _derived(reader, answer).items():
-                columns[name][index] = np.nan if value is None else value
-        return tuple(columns.values())
+        judged: dict[int, tuple[Any, ...]] = {}
+        for derived in (readings.derived for readings in answers.readings.values()):
+            if _COLUMNS[0] in derived:
+                rows = zip(*(derived[name].values() for name in _COLUMNS), strict=True)
+                judged |= {place: row for place, row in enumerate(rows) if row[0] is not None}
+        unread = [place for place in range(len(answers)) if place not in judged]  # the filter that counts was cut
+        for place, answer in zip(unread, answers.select(unread), strict=True):
+            judged[place] = (*_derived(reader, answer).values(),)
+        return judged
 
     def sample(self, number: int | None) -> TaskDocuments:
         """Lay out at most `number` documents, and fifty that people marked; ``None`` for all. A samples file that has
         changed since is a CorruptSource."""
-        task = next(iter(self._tasks.values()))
-        kinds = [*map(_kinds_of, self._of_documents.tolist())]
-        counts = Counter(kind for document_kinds in kinds for kind in document_kinds)
-        reader, documents = reader_of(task), []
-        chosen = choose(self._contents.tolist(), kinds, self._share.tolist(), number)
+        task, contents, documents = next(iter(self._tasks.values())), [*self._rows], list[Document]()
+        chosen, reader = choose(contents, self._kinds, self._shares, number), reader_of(task)
         if number:
-            marked = [place for place, own_kinds in enumerate(kinds) if "marked" in own_kinds]
-            chosen = [*dict.fromkeys([*chosen, *marked[:_MARKED]])]
-        for document in sorted(chosen, key=lambda place: -np.nan_to_num(self._differs[place])):
-            rows = zip(self._answers, self._rows[:, document].tolist(), self._bits[:, document].tolist(), strict=True)
-            answered = {model: (row, _kinds_of(bits)) for model, row, bits in rows if row >= 0}
-            laid_out = reader.lay_out({model: self._answers[model][row] for model, (row, _) in answered.items()})
-            answers = tuple(answer._replace(kinds=answered[answer.model][1]) for answer in laid_out.answers)
-            documents.append(laid_out._replace(answers=answers, kinds=kinds[document]))
+            chosen += [place for place, kinds in enumerate(self._kinds) if "marked" in kinds][:_MARKED]
+        for place in dict.fromkeys(chosen):
+            rows = self._rows[contents[place]]
+            document = reader.lay_out({model: self._answers[model][row] for model, row in rows.items()})
+            flagged = {
+                answer.model: {"hallucinated"} for answer in document.answers if (answer.share or 0) >= self._most
+            }
+            answers = (each._replace(kinds=each.kinds | flagged.get(each.model, set())) for each in document.answers)
+            documents.append(document._replace(answers=tuple(answers), kinds=self._kinds[place]))
+        documents.sort(key=lambda document: -max(answer.differs or 0.0 for answer in document.answers))
+        counts, missing = Counter(chain(*self._kinds)), [model for model in self._tasks if model not in self._answers]
         where, by_kind = (task.task, task.benchmark, task.language), {kind: counts[kind] for kind in KINDS}
-        missing = (model for model in self._tasks if model not in self._answers)
-        return TaskDocuments(*where, len(kinds), by_kind, tuple(documents), tuple(missing))
+        return TaskDocuments(*where, len(contents), by_kind, tuple(documents), tuple(missing))
 
 
 def examples(tasks: Collection[str], documents: Sequence[TaskDocuments]) -> list[tuple[str, str, str]]:

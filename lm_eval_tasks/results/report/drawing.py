@@ -1,5 +1,5 @@
-"""Plots as data: lines of figures with their bounds, and points in a plane. A page draws them in its own SVG; matplotlib
-draws them as files, for a paper."""
+"""Plots as data: models' figures of some metrics, drawn as lines in a panel for each, or as points of a plane. A page draws
+them in its own SVG; matplotlib draws them as files, for a paper."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
+from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
+from custom_metrics.usage.printable import on_one_line
 from lm_eval_tasks.data import whole_file
+from lm_eval_tasks.definition.schema import Metric
 
 INK = "#16191f"
 """The colour of text and axes in files, as on a light page."""
@@ -38,79 +41,50 @@ MARKERS = {
 PERCENT = "{x:.0%}"
 """The format of shares along an axis."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+_LIMITS = {"share": (0.0, 1.0), "score": (0.0, 1.0), "correlation": (-1.0, 1.0), "rating": (1.0, 4.0)}
 _ACROSS = 3  # panels side by side, at most
 
 
+class Entry(NamedTuple):
+    """A model's figures. Those that are not measurable have bounds and no value."""
+
+    label: str  # of the model
+    look: int  # the number of its colour and marker, which are the same in every plot
+    group: str  # a language, a task of a group, or the mean; the system that a judge judged; or empty
+    figures: Mapping[str, Figure]  # by metric
+    is_part: bool  # whether the model's mean, or another group, follows it
+
+    def figure(self, metric: str) -> Figure:
+        return self.figures.get(metric, UNDEFINED)
+
+
 class Line(NamedTuple):
-    """A line of a panel: its label, and its figures below each other, with the numbers of their colours and markers. A mean
-    is set apart from the lines above."""
+    """A line of each panel: its label, and the entries whose figures stand below each other. A mean is set apart from the
+    lines above."""
 
     label: str
-    figures: Sequence[Figure]
-    looks: Sequence[int]
+    entries: Sequence[Entry]
     is_mean: bool = False
 
 
-class Panel(NamedTuple):
-    """Lines under a title, from top to bottom, and the axis of values. All panels of a plot have the same labels."""
-
-    title: str
-    lines: Sequence[Line]
-    label: str  # of the axis
-    is_percent: bool
-    limits: tuple[float, float] | None  # of the axis; by default 0 and the largest value
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The ends of the axis."""
-        return self.limits or (0.0, _largest(figure for line in self.lines for figure in line.figures))
-
-    def drawn(self, line: Line) -> Iterator[tuple[int, float, float | None, float]]:
-        """The look of each figure of a line that is known, and the places of its bounds and value on an axis of 100."""
-        for look, figure in zip(line.looks, line.figures, strict=True):
-            if places := on_axis(figure, *self.ends):
-                yield look, *places
-
-
-class Point(NamedTuple):
-    """A point of a plane. That of a part of a model's tasks is smaller, and has no bounds."""
-
-    look: int
-    x: Figure
-    y: Figure
-    is_part: bool = False
-
-
-class Plane(NamedTuple):
-    """Points between two axes with labels, which begin at 0; those of shares end at the same value."""
-
-    x: str
-    y: str
-    is_percent: bool
-    points: Sequence[Point]
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The ends of both axes."""
-        right, top = (1.05 * _largest(getattr(point, side) for point in self.points) for side in ("x", "y"))
-        return (max(right, top),) * 2 if self.is_percent else (right, top)
-
-
-def _largest(figures: Iterator[Figure]) -> float:
+def largest_of(figures: Iterable[Figure]) -> float:
+    """The largest value or bound; 1 where there is none, or it is 0."""
     values = (value for figure in figures for value in (figure.value, figure.high))
     return max((value for value in values if not math.isnan(value)), default=0.0) or 1.0
 
 
-def on_axis(figure: Figure, start: float, end: float) -> tuple[float, float | None, float] | None:
-    """Lower bound, value and upper bound on an axis of 100; without bounds the value three times. The value is ``None`` if
-    only bounds are known; the result is ``None`` if nothing is."""
-    value, low, high = figure[:3]
-    known = [value if math.isnan(number) else number for number in (low, value, high)]
-    if math.isnan(known[0]):
-        return None
-    low, value, high = (round(max(0.0, min(100.0, 100 * (x - start) / (end - start))), 2) for x in known)
-    return low, None if math.isnan(figure.value) else value, high
+Drawn = tuple[int, float, float | None, float]
+"""The look of a figure, and the places of its lower bound, value and upper bound on an axis of 100; without bounds the
+value three times. The value is ``None`` if only bounds are known."""
+
+
+def on_axis(figures: Iterable[tuple[int, Figure]], start: float, end: float) -> Iterator[Drawn]:
+    """What is drawn of figures and their looks, without those of which nothing is known."""
+    for look, (value, low, high, *_) in figures:
+        known = [value if math.isnan(number) else number for number in (low, value, high)]
+        if not math.isnan(known[0]):
+            low, place, high = (round(max(0.0, min(100.0, 100 * (x - start) / (end - start))), 2) for x in known)
+            yield look, low, None if math.isnan(value) else place, high
 
 
 def ticks(end: float) -> list[float]:
@@ -159,15 +133,9 @@ def legend(figure: Any, series: Mapping[str, int]) -> None:
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.4)
 
 
-def readable(name: str) -> str:
-    """A name in which characters that XML forbids are replaced by U+FFFD."""
-    return _CONTROL.sub("\ufffd", name)
-
-
 def wrapped(name: str, width: int, lines: int = 2) -> str:
-    """A name on at most so many lines of `width` characters; what does not fit becomes an ellipsis. Characters are those of
-    :func:`readable`."""
-    texts = textwrap.wrap(readable(name), width)
+    """A printable name on at most so many lines of `width` characters; what does not fit becomes an ellipsis."""
+    texts = textwrap.wrap(on_one_line(name), width)
     if len(texts) > lines:
         texts[lines - 1 :] = [f"{texts[lines - 1][: width - 1]}…"]
     return "\n".join(texts)
@@ -175,9 +143,6 @@ def wrapped(name: str, width: int, lines: int = 2) -> str:
 
 # -------------------------------------------------------------------------------------------------------------- a plot
 
-
-Row = tuple[str | float | int | None, ...]
-"""A row of a plot's table; ``None`` for what is not defined."""
 
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color")
 _STYLE = {
@@ -204,30 +169,71 @@ class Plot:
     name: str  # for files and ids in a page, unique in a report: letters, digits, ``_`` and ``-``
     title: str
     caption: str  # what is shown, how bounds were computed, and what is left out and why
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]  # in the order of the plot; shares are fractions in [0, 1], as in the results
+    metrics: Mapping[str, Metric]  # by name: a panel each; or of a plane two, to the right and upwards
+    entries: Sequence[Entry]  # in the order of the table
+    part: str  # what the group of an entry is
     series: Mapping[str, int]  # names of the legend, with the numbers of their colours and markers
-    panels: tuple[Panel, ...] = ()  # lines of figures, or
-    plane: Plane | None = None  # points
-    shares: frozenset[str] = frozenset()  # the columns, without ``_low`` and ``_high``, whose values are shares
-    family: str = ""  # of whose models it is the overview: means of two metrics that are traded against each other
+    lines: Sequence[Line] = ()  # of the panels, from top to bottom; none of a plane
+    family: str = ""  # of a plane, of whose models it is the overview: means of two metrics that are traded
+
+    @property
+    def points(self) -> list[Entry]:
+        """The entries of a plane, those with both values. That of a part of a model's tasks is smaller, without bounds."""
+        return [e for e in self.entries if not any(math.isnan(e.figure(name).value) for name in self.metrics)]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The titles of the panels, by metric."""
+        return {name: metric.title or name.replace("_", " ") for name, metric in self.metrics.items()}
+
+    def ends(self, metric: str) -> tuple[float, float]:
+        """The ends of a metric's axis: of a panel those of its scale, or 0 and the largest value. Of a plane, both axes of
+        shares end at the same value."""
+        if self.family:
+            largest = {name: 1.05 * largest_of(entry.figure(name) for entry in self.points) for name in self.metrics}
+            is_percent = all(each.unit == "share" for each in self.metrics.values())
+            return 0.0, max(largest.values()) if is_percent else largest[metric]
+        limits = _LIMITS.get(self.metrics[metric].unit)
+        return limits or (0.0, largest_of(entry.figure(metric) for entry in self.entries))
+
+    def drawn(self, line: Line, metric: str) -> Iterator[Drawn]:
+        """What is drawn of a line in a metric's panel."""
+        return on_axis(((entry.look, entry.figure(metric)) for entry in line.entries), *self.ends(metric))
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """The columns of its table, and whether their values are shares."""
+        of_metrics = ((f"{name}{end}", name) for name in self.metrics for end in ("", "_low", "_high", "_n"))
+        return {"model": False, self.part: False} | {n: self.metrics[name].unit == "share" for n, name in of_metrics}
+
+    @property
+    def rows(self) -> Iterator[tuple[str | float | int | None, ...]]:
+        """The rows of its table, in the order of the plot: shares are fractions, and ``None`` is what is not defined."""
+        for entry in self.entries:
+            cells: list[str | float | int | None] = []
+            for figure in map(entry.figure, self.metrics):
+                value, low, high = (None if math.isnan(number) else number for number in figure[:3])
+                is_unknown = value is None and None not in (low, high)
+                cells += [NOT_MEASURABLE if is_unknown else value, low, high, figure.n]
+            yield entry.label, entry.group, *cells
 
     def draw(self) -> Any:
         """The picture, a ``matplotlib.figure.Figure``."""
-        picture = draw_plane(self.plane) if self.plane else draw_lines(self.panels)
+        picture = draw_plane(self) if self.family else draw_lines(self)
         legend(picture, {wrapped(name, 60, 1): look for name, look in self.series.items()})
         return picture
 
     def svg(self) -> str:
-        """The picture as an ``<svg>`` element.
+        """The picture as an ``<svg>`` element, with its title and caption.
 
         Raises:
             ModuleNotFoundError: matplotlib (``lm-eval-grounded[report]``) is not installed.
         """
         stream = io.StringIO()
         self.write(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-        drawn = stream.getvalue()
-        return _NEEDLESS_DIGITS.sub("", drawn[drawn.index("<svg ") :].strip())
+        head, body = _NEEDLESS_DIGITS.sub("", stream.getvalue().partition("<svg ")[2].strip()).split(">", 1)
+        title, caption = (escape(on_one_line(text)) for text in (self.title, self.caption))
+        return f'<svg {head} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}'
 
     def write(self, target: Path | io.StringIO, **options: Any) -> None:
         """Write the picture, with options of matplotlib's ``savefig``; errors as of :meth:`svg`."""
@@ -243,22 +249,17 @@ class Plot:
 
 
 def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | None = None) -> list[Path]:
-    """Write plots as files: ``<name>.svg``, with a name and a description, and ``<name>.png``, into the
-    folders that are given; errors as of :meth:`Plot.svg`."""
+    """Write plots as files, ``<name>.svg`` and ``<name>.png``, into the folders that are given; errors as of
+    :meth:`Plot.svg`."""
     written = []
-    for plot in plots:
-        title, caption = (escape(readable(text)) for text in (plot.title, plot.caption))
-        for folder, form in ((svg_dir, "svg"), (png_dir, "png")):
-            if folder is None:
-                continue
+    for plot, (folder, form) in product(plots, ((svg_dir, "svg"), (png_dir, "png"))):
+        if folder is not None:
             written.append(folder / f"{plot.name}.{form}")
             with whole_file(written[-1]) as partial:
                 if form == "png":
                     plot.write(partial, format="png", dpi=200)
                 else:
-                    start, body = plot.svg().split(">", 1)
-                    described = f'{start} role="img">\n<title>{title}</title><desc>{caption}</desc>{body}\n'
-                    partial.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{described}', "utf-8")
+                    partial.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{plot.svg()}\n', "utf-8")
     return written
 
 
@@ -267,55 +268,50 @@ def save(plots: Sequence[Plot], svg_dir: Path | None = None, png_dir: Path | Non
 _HEIGHT = 0.125  # inches of a figure
 
 
-def draw_plane(plane: Plane) -> Any:
+def draw_plane(plot: Plot) -> Any:
     """Draw points with their bounds as a figure."""
     picture, (axes,) = subplots([""], 4.4, 4.2)
-    for look, x, y, is_part in plane.points:
-        style = {**marker_style(look), "linestyle": "none"}
-        axes.plot(x.value, y.value, **({**style, "markersize": 3, "alpha": 0.5} if is_part else style))
-        if not is_part:
+    for entry in plot.points:
+        (x, y), style = map(entry.figure, plot.metrics), {**marker_style(entry.look), "linestyle": "none"}
+        axes.plot(x.value, y.value, **({**style, "markersize": 3, "alpha": 0.5} if entry.is_part else style))
+        if not entry.is_part:
             axes.hlines(y.value, x.low, x.high, color=style["color"])
             axes.vlines(x.value, y.low, y.high, color=style["color"])
-    right, top = plane.ends
-    axes.set(xlim=(-0.04 * right, right), ylim=(-0.04 * top, top), xlabel=plane.x, ylabel=plane.y)
-    for axis in (axes.xaxis, axes.yaxis) if plane.is_percent else ():
+    (right, top), (x_metric, y_metric) = (plot.ends(name)[1] for name in plot.metrics), plot.metrics.values()
+    axes.set(xlim=(-0.04 * right, right), ylim=(-0.04 * top, top), xlabel=x_metric.heading, ylabel=y_metric.heading)
+    for axis in (axes.xaxis, axes.yaxis) if x_metric.unit == y_metric.unit == "share" else ():
         axis.set_major_formatter(PERCENT)
     return picture
 
 
-def draw_lines(panels: Sequence[Panel]) -> Any:
-    """Draw panels as a figure."""
-    lines = [line._replace(label=wrapped(line.label, 30)) for line in panels[0].lines]
-    labels = [text for line in lines for text in line.label.split("\n")]
-    height = max(_HEIGHT * max(len(line.figures) for line in lines) + 0.1, 0.14 * len(labels) / len(lines) + 0.1, 0.24)
-    margin = 0.6 + 0.075 * max(map(len, labels))
-    width = 2.9 if len(panels) > 1 else 4.4
-    titles = [wrapped(panel.title, 34) for panel in panels]
-    figure, grid = subplots(titles, width, 0.9 + height * len(lines), margin)
+def draw_lines(plot: Plot) -> Any:
+    """Draw a panel for each metric as a figure."""
+    labels = [wrapped(line.label, 30) for line in plot.lines]
+    texts = [text for label in labels for text in label.split("\n")]
+    most = max(len(line.entries) for line in plot.lines)
+    height = max(_HEIGHT * most + 0.1, 0.14 * len(texts) / len(labels) + 0.1, 0.24)
+    width, titles = 2.9 if len(plot.metrics) > 1 else 4.4, [wrapped(title, 34) for title in plot.titles.values()]
+    figure, grid = subplots(titles, width, 0.9 + height * len(labels), 0.6 + 0.075 * max(map(len, texts)))
     figure.get_layout_engine().set(w_pad=0.1)
-    for axes, panel in zip(grid, panels, strict=True):
-        _draw_panel(axes, panel, [line.label for line in lines])
+    for axes, (name, metric) in zip(grid, plot.metrics.items(), strict=True):
+        by_look: dict[int, list[tuple[float, Figure]]] = {}
+        for place, line in enumerate(plot.lines):
+            if place:
+                axes.axhline(place - 0.5, color=INK, linewidth=0.7, alpha=1 if line.is_mean else 0.12)
+            number = len(line.entries)
+            for at, entry in enumerate(line.entries):
+                at_height = place + (at - (number - 1) / 2) * 0.8 / number
+                by_look.setdefault(entry.look, []).append((at_height, entry.figure(name)))
+        for look, points in by_look.items():
+            heights, style = [y for y, _ in points], marker_style(look)
+            axes.hlines(heights, [x.low for _, x in points], [x.high for _, x in points], color=style["color"])
+            axes.plot([x.value for _, x in points], heights, linestyle="none", **style)
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set(xlabel="" if metric.unit == "share" else metric.unit, ylim=(len(labels) - 0.5, -0.5))
+        start, end = plot.ends(name)
+        axes.set_xlim(start - 0.03 * (end - start), end + 0.03 * (end - start))
+        if metric.unit == "share":
+            axes.xaxis.set_major_formatter(PERCENT)
+        axes.grid(False, axis="y")
+        axes.tick_params(axis="y", length=0)
     return figure
-
-
-def _draw_panel(axes: Any, panel: Panel, labels: Sequence[str]) -> None:
-    by_look: dict[int, list[tuple[float, Figure]]] = {}
-    for place, line in enumerate(panel.lines):
-        if place:
-            axes.axhline(place - 0.5, color=INK, linewidth=0.7, alpha=1 if line.is_mean else 0.12)
-        number = len(line.figures)
-        for at, (look, figure) in enumerate(zip(line.looks, line.figures, strict=True)):
-            height = place + (at - (number - 1) / 2) * 0.8 / number
-            by_look.setdefault(look, []).append((height, figure))
-    for look, points in by_look.items():
-        heights, style = [y for y, _ in points], marker_style(look)
-        axes.hlines(heights, [x.low for _, x in points], [x.high for _, x in points], color=style["color"])
-        axes.plot([x.value for _, x in points], heights, linestyle="none", **style)
-    axes.set_yticks(range(len(panel.lines)), labels)
-    axes.set(xlabel=panel.label, ylim=(len(panel.lines) - 0.5, -0.5))
-    start, end = panel.ends
-    axes.set_xlim(start - 0.03 * (end - start), end + 0.03 * (end - start))
-    if panel.is_percent:
-        axes.xaxis.set_major_formatter(PERCENT)
-    axes.grid(False, axis="y")
-    axes.tick_params(axis="y", length=0)

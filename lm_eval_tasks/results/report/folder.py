@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from lm_eval_tasks.data import whole_file
 from lm_eval_tasks.data.provenance import package_version
 from lm_eval_tasks.data.tables import CorruptSource, read_csv
 from lm_eval_tasks.results.formats import csv_of, json_of
-from lm_eval_tasks.results.report import FIGURE_COLUMNS, Report, Tags
+from lm_eval_tasks.results.report import FIGURE_COLUMNS, Report
 from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader
 from lm_eval_tasks.runs import Run
 from lm_eval_tasks.runs.finding import find_files_once, read_files
@@ -32,7 +31,6 @@ from lm_eval_tasks.runs.run import checked_cost, with_cost
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _KEPT, _RUNS = ".read", "runs"
-_OURS = re.compile(r"[0-9a-f]{32}\.html")
 _GENERATOR = '<meta name="generator" content="lm-eval-grounded report">'
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """Errors that reading a damaged results file can raise."""
@@ -80,22 +78,22 @@ def write_folder(
     read, unread = caching_reader(folder / _KEPT), dict(unreadable or {})
     runs = _without_damaged(runs, read, unread)
     report = Report.of(runs, read)
-    of_labels = {label: by_model.get(run.model) or by_model.get(label) for label, run in report.runs.items()}
-    own_tags = {label: of_model for label, of_model in of_labels.items() if of_model}
+    of_runs = ((label, by_model.get(run.model) or by_model.get(label)) for label, run in report.runs.items())
+    own_tags = {label: of_model for label, of_model in of_runs if of_model}
     links: dict[str, str] = {}
     for label, run in tqdm(report.runs.items(), desc="Writing pages", unit=" runs", disable=None):
         links[label] = f"{_RUNS}/{_digest(run, options)}.html"
         if not (folder / links[label]).is_file():
             _write(folder / links[label], Report.of([run], read).to_html(**options))
     _write(index, report.to_html(**options, links=links, tags=own_tags, unreadable=unread))
-    rows = [*report.figures(own_tags)]
+    no_tags = dict.fromkeys(name for of_model in own_tags.values() for name in of_model)
+    rows = [{**row, **no_tags, **own_tags.get(row["model"], {})} for row in report.figures()]
     _write(folder / "figures.csv", csv_of(rows).encode())
     _write(folder / "figures.json", json_of({"rows": rows}).encode())
     kept = {kept_file(folder / _KEPT, t, t.samples) for run in runs for t in run.tasks.values() if t.samples}
     pages = {folder / link for link in links.values()}
-    for path in {*(folder / _KEPT).glob("*.answers"), *(folder / _RUNS).glob("*.html")} - kept - pages:
-        if path.suffix == ".answers" or _OURS.fullmatch(path.name):  # of runs that are gone
-            path.unlink(missing_ok=True)
+    for path in {*folder.glob(f"{_KEPT}/*.answers"), *folder.glob(f"{_RUNS}/{'[0-9a-f]' * 32}.html")} - kept - pages:
+        path.unlink(missing_ok=True)  # of runs that are gone
     return sorted({*by_model} - {*report.runs} - {run.model for run in runs})
 
 
@@ -115,7 +113,7 @@ def _without_damaged(runs: Sequence[Run], read: ReadAnswers, unreadable: dict[st
     return [replace(run, tasks=tasks) for run, tasks in zip(runs, by_run, strict=True)]
 
 
-def read_tags(path: Path) -> dict[str, Tags]:
+def read_tags(path: Path) -> dict[str, dict[str, str]]:
     """The rows of a file of tags, by model; without empty values. UsageError if it is no such file."""
     try:
         header, *rows = read_csv(path)

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.scores.detection import WordCounts
@@ -26,6 +25,7 @@ from lm_eval_tasks.results.joining import JoinedTask
 from lm_eval_tasks.results.measuring import measure
 from lm_eval_tasks.results.report.documents import ReadAnswers, read_task
 from lm_eval_tasks.runs import Answers, Run, TaskRun
+from lm_eval_tasks.runs.run import number_of
 
 _NAMED = 5  # languages of a mean
 _PLACE = re.compile(r"\{([^{}]+)\}")  # in a sentence: {value}, {rest}, or {<metric>}
@@ -50,52 +50,47 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_par
     if by_part:
         parts = [(n, task) for n, family in listed for task in family.tasks.values() if task.table and task.part]
         listed = [(number, Family(task.task, {task.part: task})) for number, task in parts]
-    unmarked = {family.name for _, family in listed if math.isnan(family.mean(MARKED).value)}
-    compared = unmarked if len(runs) > 1 else set()
-    columns: dict[str, dict[str, tuple[Column, dict[int, Cell]]]] = {}
+    unmarked = {family.name for _, family in listed if len(runs) > 1 and math.isnan(family.mean(MARKED).value)}
+    columns: dict[str, dict[str, Column]] = {}  # by family and metric
+    cells: dict[tuple[str, str], dict[int, Cell]] = {}
     for number, family in listed:
-        of_family = columns.setdefault(family.name, {})
-        for metric, cell in _cells_of(family, read_answers, family.name in compared):
-            if metric.name not in of_family:
-                cells: dict[int, Cell] = {}
-                title = title_of(family.any_task)
-                of_family[metric.name] = Column(family.name, metric, family.filter, cells, benchmark=title), cells
-            of_family[metric.name][1][number] = cell
-    return [column for of_family in columns.values() for column, _ in of_family.values()]
+        for metric, cell in _cells_of(family, read_answers, family.name in unmarked):
+            of_column = cells.setdefault((family.name, metric.name), {})
+            of_column[number] = cell
+            column = Column(family.name, metric, family.filter, of_column, benchmark=title_of(family.any_task))
+            columns.setdefault(family.name, {}).setdefault(metric.name, column)
+    return [column for of_family in columns.values() for column in of_family.values()]
 
 
 def _cells_of(family: Family, read_answers: ReadAnswers, compared: bool) -> Iterator[tuple[Metric, Cell]]:
     """The headlines of a run's family of tasks, by metric. A run that is `compared` with others also has what its detector
     flags, where only marks could measure more."""
-    tasks, signs = family.tasks, dict[str, Signs]()
-    for language, task in tasks.items():
-        signs[language] = signs_of(task, read_answers(task) if task.samples else None)
-    about = {name: [*doubts_about_answers(task, family.filter, signs[name])] for name, task in tasks.items()}
-    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in about.values())
+    about_answers = {}
+    for language, task in family.tasks.items():
+        signs = signs_of(task, read_answers(task) if task.samples else None)
+        about_answers[language] = [*doubts_about_answers(task, family.filter, signs)]
+    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in about_answers.values())
     for metric in _metrics_of(family, compared):
         mean = family.mean(metric.name)
-        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, about)
-        cell = Cell.of(mean, metric, is_alike)
-        yield metric, cell._replace(family=family, explanation=sentence, reasons=reasons)
+        sentence, reasons = _sentence(family, metric, mean), _doubts(family, metric, mean, about_answers)
+        yield metric, Cell.of(mean, metric, is_alike)._replace(family=family, explanation=sentence, reasons=reasons)
 
 
 def _metrics_of(family: Family, compared: bool) -> list[Metric]:
     """The metrics of a family that have a headline, in order: those with a sentence. Of a metric and its fallbacks, the
     first that is defined; or the last."""
-    task, listed = family.any_task, {metric.name for metric in family.any_task.metrics}
-    more = sorted({*task.figures.get(family.filter, {})} - listed)
+    task = family.any_task
     if task.table is None and family.results:
-        of_group = {m.name: family.results.get(f"{m.name},{family.filter}") for m in task.metrics if m.headline}
-        return [m for m in task.metrics if isinstance(of_group.get(m.name), float)]
-    chosen: list[Metric] = []
-    places: dict[str | None, int] = {}  # in `chosen`, of a metric or its fallback
-    for metric in preferred_first([*task.metrics, *map(task.metric, more)]):
-        if metric.sentence:
-            places[metric.name] = place = places.get(metric.fallback_for, len(chosen))
-            if place == len(chosen):
-                chosen.append(metric)
-            elif math.isnan(family.mean(chosen[place].name).value):
-                chosen[place] = metric
+        reported = {name for name, value in family.results.items() if isinstance(value, float)}
+        return [m for m in task.metrics if m.headline and f"{m.name},{family.filter}" in reported]
+    more = sorted({*task.figures.get(family.filter, {})} - {metric.name for metric in task.metrics})
+    by_first: dict[str, Metric] = {}  # of a metric and its fallbacks, by the name of the first
+    first_of: dict[str, str] = {}
+    for metric in (m for m in preferred_first([*task.metrics, *map(task.metric, more)]) if m.sentence):
+        first = first_of[metric.name] = first_of.get(metric.fallback_for, metric.name)
+        if first not in by_first or math.isnan(family.mean(by_first[first].name).value):
+            by_first[first] = metric
+    chosen = [*by_first.values()]
     in_doubt = any(m.name == MARKED or (m.needs and not is_measurable(family.mean(m.name), m.unit)) for m in chosen)
     raw = [m for m in task.metrics if m.is_raw and m.sentence and m not in chosen and in_doubt and compared]
     return [*chosen, *raw]  # what models are compared by where the corrected rate of one is not known
@@ -108,14 +103,13 @@ def metrics_in_sentence(metric: Metric) -> list[str]:
 
 def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     """A sentence that explains a number, with its denominator, its bounds, and the languages that it is a mean over."""
-    figures = family.figures(metric.name)
-    mean_over = f"mean over {len(figures)} {family.parts} of " if len(figures) > 1 else ""
-    metric_name = f"{mean_over}{metric.in_prose}"
+    figures, parts = family.figures(metric.name), family.parts
+    defined = [language for language, figure in figures.items() if not math.isnan(figure.value)]
+    metric_name = f"{f'mean over {len(figures)} {parts} of ' if len(figures) > 1 else ''}{metric.in_prose}"
     if math.isnan(mean.value):
         has_results = any(task.figures or task.results for task in family.tasks.values())
         why = "no document is in its denominator" if has_results else "there is no results file beside the samples"
-        if not all(math.isnan(figure.value) for figure in figures.values()):
-            why = "the results file has no number of the group"
+        why = "the results file has no number of the group" if defined else why
         return f"The {metric_name} is undefined: {family.why_no_mean(metric.name) or why}."
     details = []
     if mean.n:
@@ -123,8 +117,7 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
         right = sum(round(share * n) for share, n, _ in shares if not math.isnan(share))
         is_count = metric.is_share and as_text(right / mean.n, metric.unit) == as_text(mean.value, metric.unit)
         counted = re.sub(r"s\b", "", metric.counted, count=1) if mean.n == 1 and not metric.is_share else metric.counted
-        defined_in = sum(not math.isnan(figure.value) for figure in figures.values())
-        together = f" of all {family.parts} together" if is_count and defined_in > 1 else ""
+        together = f" of all {parts} together" if is_count and len(defined) > 1 else ""
         details.append(f"{f'{right} of ' if is_count else ''}{mean.n} {counted}{together}")
     unknown = not_measurable(mean, metric.unit, metric.needs)
     if (interval := bounds(mean, metric.unit)) and not unknown:
@@ -133,17 +126,16 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
     if isinstance(worth := marks.get("worth"), float) and math.isfinite(worth):
         as_good_as = "draws, which with the detector's reading are as good as"
         details.append(f"{marks['draws']} {as_good_as} {worth:.0f} without it")
-    undefined = [language for language, figure in figures.items() if math.isnan(figure.value)]
     if len(figures) > 1 and family.any_task.table is None:
         details.append(f"over the {len(figures)} tasks of the group")
-    elif len(figures) > 1 and family.is_whole and not undefined:
-        details.append(f"mean over all {len(figures)} {family.parts}")
+    elif len(figures) > 1 and family.is_whole and len(defined) == len(figures):
+        details.append(f"mean over all {len(figures)} {parts}")
     elif len(figures) > 1:
-        defined = [language for language in figures if language not in undefined]
         of_group = f" of {family.languages}" if family.languages else ""
         names = f": {', '.join(defined)}" if len(defined) <= _NAMED else ""
-        without = f", undefined in {', '.join(undefined)}" if undefined else ""
-        details.append(f"mean over {len(defined)}{of_group} {family.parts}{names}{without}")
+        undefined = ", ".join(language for language in figures if language not in defined)
+        without = f", undefined in {undefined}" if undefined else ""
+        details.append(f"mean over {len(defined)}{of_group} {parts}{names}{without}")
     text = "; ".join(details)
     others = {name: family.any_task.metric(name) for name in metrics_in_sentence(metric)}
     texts = {name: range_of(family.mean(name), other.unit) for name, other in others.items()}
@@ -159,16 +151,15 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
 # ------------------------------------------------------------------------------------------------------------- doubts
 
 
-def doubts_of(
-    family: Family, metric: Metric, mean: Figure, about: Mapping[str, Sequence[tuple[str, str, str]]]
+def _doubts(
+    family: Family, metric: Metric, mean: Figure, about_answers: Mapping[str, Sequence[tuple[str, str, str]]]
 ) -> tuple[Doubt, ...]:
-    """The doubts about a metric of a family of tasks, whose `mean` is shown. `about` has those about the answers, by
-    language."""
+    """The doubts about a metric of a family of tasks, whose `mean` is shown; with those about the answers, by language."""
     details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in _task_doubts(task, metric, family.filter, about[language]):
+        for kind, summary, detail in _task_doubts(task, metric, family.filter, about_answers[language]):
             details.setdefault((kind, summary), {})[language] = detail
-    doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
+    doubts = [Doubt(kind, _merged(summary, of_parts, family)) for (kind, summary), of_parts in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
         why = family.why_no_mean(metric.name)
         doubts.append(Doubt("unbounded", f"it has no bounds: {why}" if why else "the results have no bounds for it"))
@@ -233,14 +224,11 @@ def _correction_doubts(task: TaskRun, metric: str, filter_name: str, figure: Fig
         yield "calibration", "its correction was measured on another version of the detector", str(version)
     raw = (task.figure(name, filter_name).value for name in ("detected_rate", "hallucinated_share"))
     detected = next((value for value in raw if not math.isnan(value)), math.nan)
-    fpr, recall, prevalence = (
-        float(value) if isinstance(value := recorded.get(key), (int, float)) else math.nan
-        for key in ("false_positive_rate", "recall", "prevalence")
-    )
+    fpr, recall, prevalence = map(number_of, map(recorded.get, ("false_positive_rate", "recall", "prevalence")))
     if metric == "rogan_gladen_rate" and figure.value in (0, 1):
-        limit, compared, rate = ("0", "less", fpr) if figure.value == 0 else ("100 %", "more", recall)
-        summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where "
-        summary += "nothing is made up" if figure.value == 0 else "everything is"
+        ends = ("0", "less", "nothing is made up", fpr), ("100 %", "more", "everything is", recall)
+        limit, compared, where, rate = ends[int(figure.value)]
+        summary = f"the corrected rate is cut off at {limit}: the detector flags {compared} than it does where {where}"
         yield "clipped", summary, f"{as_text(detected, 'share')}, there {as_text(rate, 'share')}"
     elif figure.value > 1:
         yield "clipped", "the estimated rate is above 100 %, as Equation 1 has no upper bound", ""

@@ -5,31 +5,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
 
-from custom_metrics.statistics.figures import NOT_MEASURABLE, UNDEFINED, Figure
+from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.printable import shorten
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results.board import MEAN, Family, families
 from lm_eval_tasks.results.formats import short_names
-from lm_eval_tasks.results.report.drawing import Line, Panel, Plane, Plot, Point, Row
+from lm_eval_tasks.results.report.drawing import Entry, Line, Plot
 from lm_eval_tasks.runs import Run, labels
 
 MANY = 3
 """Models from which on a plot shows their means alone."""
 
-_LIMITS = {"share": (0.0, 1.0), "score": (0.0, 1.0), "correlation": (-1.0, 1.0), "rating": (1.0, 4.0)}
 _NAMED = 6  # points in a caption
-
-
-class _Entry(NamedTuple):
-    """A model's figures by metric. Those that are not measurable have bounds and no value."""
-
-    label: str  # of the model
-    look: int  # the number of its colour and marker, which are the same in every plot
-    group: str  # a language, a task of a group, or MEAN; the system that a judge judged; or empty
-    figures: Mapping[str, Figure]
 
 
 def plots_of(runs: Sequence[Run], order: Mapping[str, Sequence[str]] | None = None) -> list[Plot]:
@@ -53,11 +43,11 @@ def plots_of(runs: Sequence[Run], order: Mapping[str, Sequence[str]] | None = No
     return plots
 
 
-def _figures_of(models: Iterable[tuple[str, int, Family]]) -> tuple[dict[str, Metric], list[_Entry]]:
+def _figures_of(models: Iterable[tuple[str, int, Family]]) -> tuple[dict[str, Metric], list[Entry]]:
     """The metrics that a report has a sentence for and a model has a figure of, by name; and these figures: an entry for
     each model and language, its mean last. Win rates of systems are one metric."""
     metrics: dict[str, Metric] = {}
-    entries: list[_Entry] = []
+    entries: list[Entry] = []
     for label, look, family in models:
         task = family.any_task
         files = task.provenance.get("local_files") or ()
@@ -68,108 +58,69 @@ def _figures_of(models: Iterable[tuple[str, int, Family]]) -> tuple[dict[str, Me
         for metric in map(task.metric, (*listed, *sorted({*task.figures.get(family.filter, {})} - {*listed}))):
             name = metric.name.removesuffix(metric.rest).rstrip("_") if metric.rest else metric.name
             figures = family.drawable(metric.name) if metric.sentence else {}
-            if any(not math.isnan(figure.value) or _is_unknown(figure) for figure in figures.values()):
+            if not all(
+                math.isnan(figure.value) and math.isnan(figure.low + figure.high) for figure in figures.values()
+            ):
                 metrics.setdefault(name, metric)
             for group, figure in figures.items():
                 by_group.setdefault(metric.rest or group or judged, {})[name] = figure
-        entries += [_Entry(label, look, group, figures) for group, figures in by_group.items()]
+        last = [*by_group][-1:]
+        entries += [Entry(label, look, group, of, group not in last) for group, of in by_group.items()]
     return metrics, entries
 
 
-def _trade_off(family: Family, entries: Sequence[_Entry], metric: Metric, price: Metric) -> Plot:
+def _trade_off(family: Family, entries: Sequence[Entry], metric: Metric, price: Metric) -> Plot:
     """A metric and the one that it is traded against: a point for each model, and of few models one for each language."""
-    pair = metric.name, price.name
-    means = {entry.label: entry for entry in entries}  # the last entry of each model
-    parts = [entry for entry in entries if len(means) < MANY and entry is not means[entry.label]]
-    shown = [*parts, *means.values()]
-    undrawn = [" of ".join(filter(None, (entry.group, entry.label))) for entry in shown if not _is_drawn(entry, pair)]
-    left_out = f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
+    means = [entry for entry in entries if not entry.is_part]
+    parts = [entry for entry in entries if entry.is_part and len(means) < MANY]
+    names, part = short_names(entry.label for entry in means), family.parts[:-1]
     point = f"the mean of a model over its {family.parts}" if len(family.tasks) > 1 else "a model"
-    names = short_names(means)
-    return Plot(
+    plot = Plot(
         name=f"{family.name}_trade_off",
         title=f"{metric.heading} / {price.heading} ({family.name})",
         caption=(
-            f"A point with 95 % bounds is {point}{f'; a small point is one {family.parts[:-1]}' if parts else ''}. To the "
-            f"right: {metric.heading} ({metric.better} is better). Upwards: {price.heading} ({price.better} is better). A "
-            f"model can improve either at the price of the other.{left_out if undrawn else ''}"
+            f"A point with 95 % bounds is {point}{f'; a small point is one {part}' if parts else ''}. To the right: "
+            f"{metric.heading} ({metric.better} is better). Upwards: {price.heading} ({price.better} is better). A model "
+            "can improve either at the price of the other."
         ),
-        **_table(family.parts[:-1], shown, {metric.name: metric, price.name: price}),
-        series={names[label]: entry.look for label, entry in means.items()},
-        plane=Plane(
-            metric.heading,
-            price.heading,
-            metric.unit == price.unit == "share",
-            [
-                Point(entry.look, entry.figures[metric.name], entry.figures[price.name], entry in parts)
-                for entry in shown
-                if _is_drawn(entry, pair)
-            ],
-        ),
+        metrics={metric.name: metric, price.name: price},
+        entries=[*parts, *means],
+        part=part,
+        series={names[entry.label]: entry.look for entry in means},
         family=family.name,
     )
+    points = plot.points
+    undrawn = [" of ".join(filter(None, (e.group, e.label))) for e in plot.entries if e not in points]
+    left_out = f" Not drawn, because a rate is undefined or not measurable: {shorten(undrawn, _NAMED)}."
+    return replace(plot, caption=plot.caption + left_out) if undrawn else plot
 
 
-def _intervals(family: Family, entries: Sequence[_Entry], metrics: Mapping[str, Metric], is_many: bool) -> Plot:
+def _intervals(family: Family, entries: Sequence[Entry], metrics: Mapping[str, Metric], is_many: bool) -> Plot:
     """A panel for each metric. Its lines are the languages of few models; else models."""
     names, looks = short_names(entry.label for entry in entries), {entry.label: entry.look for entry in entries}
-    has_parts = any(family.tasks)
+    has_parts, part = any(family.tasks), family.parts[:-1]
     by_part = has_parts and not is_many
     if has_parts and is_many:
-        entries = [*{entry.label: entry for entry in entries}.values()]  # the means
-    lines: dict[tuple[str, str], list[_Entry]] = {}
+        entries = [entry for entry in entries if not entry.is_part]
+    lines: dict[tuple[str, str], list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.group == MEAN, entry.group)) if by_part else entries:
         lines.setdefault((entry.group, "" if by_part else entry.label), []).append(entry)
 
-    def line_of(entries: Sequence[_Entry], name: str) -> Line:
-        label, _, group, _ = entries[0]
+    def label_of(group: str, label: str) -> str:
         if by_part:
-            text = group if language_name(group) == group else f"{language_name(group)}  {group}"
-        else:
-            text = names[label] + ("" if has_parts or not group else f" on {group}")
-        figures = [entry.figures.get(name, UNDEFINED) for entry in entries]
-        return Line(text, figures, [entry.look for entry in entries], by_part and group == MEAN)
+            return group if language_name(group) == group else f"{language_name(group)}  {group}"
+        return names[label] + ("" if has_parts or not group else f" on {group}")
 
     return Plot(
         name=f"{family.name}_intervals",
-        title=f"{f'By {family.parts[:-1]}' if by_part else 'By model'} ({family.name})",
+        title=f"{f'By {part}' if by_part else 'By model'} ({family.name})",
         caption=(
             "Lines are 95 % bounds. A line without a mark spans more than half of the scale: the figure is not measurable. "
             "A figure without a line is undefined, or not in the run."
         ),
-        **_table(family.parts[:-1] if has_parts else "system", entries, metrics),
+        metrics=metrics,
+        entries=entries,
+        part=part if has_parts else "system",
         series={names[label]: look for label, look in looks.items()} if by_part else {},
-        panels=tuple(
-            Panel(
-                metric.title or name.replace("_", " "),
-                [line_of(entries, name) for entries in lines.values()],
-                "" if metric.unit == "share" else metric.unit,
-                metric.unit == "share",
-                _LIMITS.get(metric.unit),
-            )
-            for name, metric in metrics.items()
-        ),
+        lines=[Line(label_of(*key), of_line, by_part and key[0] == MEAN) for key, of_line in lines.items()],
     )
-
-
-def _is_unknown(figure: Figure) -> bool:
-    """Whether a figure without a value is not measurable; an undefined one has no bounds either."""
-    return math.isnan(figure.value) and not math.isnan(figure.low + figure.high)
-
-
-def _is_drawn(entry: _Entry, metrics: Iterable[str]) -> bool:
-    return not any(math.isnan(entry.figures.get(metric, UNDEFINED).value) for metric in metrics)
-
-
-def _table(group: str, entries: Iterable[_Entry], metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """The table of a plot: a row for each entry, with model, `group`, and each figure's bounds and number of documents."""
-    rows: list[Row] = []
-    for entry in entries:
-        cells: list[str | float | int | None] = []
-        for figure in (entry.figures.get(name, UNDEFINED) for name in metrics):
-            value, low, high = (None if math.isnan(number) else number for number in figure[:3])
-            cells += [NOT_MEASURABLE if _is_unknown(figure) else value, low, high, figure.n]
-        rows.append((entry.label, entry.group, *cells))
-    columns = ("model", group, *(f"{name}{ending}" for name in metrics for ending in ("", "_low", "_high", "_n")))
-    shares = frozenset(name for name, metric in metrics.items() if metric.unit == "share")
-    return {"columns": columns, "rows": tuple(rows), "shares": shares}

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from custom_metrics.reading.spans import HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, parse
@@ -38,7 +37,7 @@ KINDS = {
 }
 """Kinds of answers to filter by, with their titles."""
 
-_WHITE = re.compile(r"\s")
+_ADDRESS = re.compile(r"https?://\w\S*", re.IGNORECASE)
 
 
 class Piece(NamedTuple):
@@ -126,11 +125,7 @@ def _at(place: int, spans: Iterable[Span]) -> str:
 
 def address_of(value: Any) -> str:
     """An address that is safe to link to: http or https with a host. Anything else (``javascript:``) becomes ``""``."""
-    if isinstance(value, str) and len(value) <= 2000 and not _WHITE.search(value):
-        with suppress(ValueError):
-            address = urlsplit(value)
-            return value if address.scheme in ("http", "https") and address.hostname else ""
-    return ""
+    return value if isinstance(value, str) and len(value) <= 2000 and _ADDRESS.fullmatch(value) else ""
 
 
 def members(value: Any, kind: type) -> list[Any]:
@@ -175,6 +170,9 @@ class TaskReader:
 
     FACTS: tuple[str, ...] | None = None
     """Metrics whose values are shown below an answer, in this order; ``None`` for all of the task."""
+
+    RIGHT = ""
+    """What a right answer is, in a few words."""
 
     def __init__(self, task: TaskRun) -> None:
         self.task = task
@@ -224,7 +222,7 @@ class TaskReader:
             shown = self._with_text(answer, self.judge_beside_people(answer))
             shown_answers.append(shown._replace(model=model, facts=facts))
         first = next(iter(answers.values()))
-        doc, passages, page = first.doc, self._passages(first), self._page(first)
+        doc, (passages, page) = first.doc, self._context(first)
         return Document(
             text_of(self._question(first), QUESTION_LENGTH),
             self._right(doc, passages),
@@ -244,24 +242,21 @@ class TaskReader:
         return next((text for text in texts if text and isinstance(text, str)), answer.key)
 
     def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
-        """What a right answer is, in a few words."""
-        return ""
+        return self.RIGHT
 
-    def _passages(self, answer: Answer) -> tuple[Passage, ...]:
-        """The passages of a document; else of its prompt, which holds all of them."""
-        doc, gold, passages = answer.doc, members(answer.doc.get("gold_ids"), str), list[Passage]()
+    def _context(self, answer: Answer) -> tuple[tuple[Passage, ...], str]:
+        """The passages of a document, and the text that answers are held against; the prompt has what it lacks."""
+        doc, gold = answer.doc, members(answer.doc.get("gold_ids"), str)
+        in_prompt = _REFERENCE.search(answer.prompt)
+        page = doc.get("reference") or (in_prompt["text"] if in_prompt else "")
         if "passages" not in doc:
-            return passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else ()
+            return passages_of(answer.prompt, len(members(doc.get("docids"), str))) if "docids" in doc else (), page
+        passages = []
         for number, passage in enumerate(members(doc["passages"], dict), 1):
             mark = "gold passage, retrieved" if passage.get("id") in gold else ""
             text = text_of(passage.get("text"), PASSAGE_LENGTH)
             passages.append(Passage(number, str(passage.get("title", "")), text, mark))
-        return tuple(passages)
-
-    def _page(self, answer: Answer) -> Any:
-        """The text that answers are held against; the prompt has it where the document lacks it."""
-        in_prompt = _REFERENCE.search(answer.prompt)
-        return answer.doc.get("reference") or (in_prompt["text"] if in_prompt else "")
+        return tuple(passages), page
 
     def _references(self, answer: Answer) -> tuple[Text, ...]:
         """Answers that people wrote, or an answer with the spans that people marked."""
@@ -310,11 +305,8 @@ class OtherReader(TaskReader):
     def _question(self, answer: Answer) -> str:
         return str(answer.doc.get("question") or answer.prompt.strip().rpartition("\n\n")[2] or self._target(answer))
 
-    def _passages(self, answer: Answer) -> tuple[Passage, ...]:
-        return ()
-
-    def _page(self, answer: Answer) -> str:
-        return ""
+    def _context(self, answer: Answer) -> tuple[tuple[Passage, ...], str]:
+        return (), ""
 
     def _references(self, answer: Answer) -> tuple[Text, ...]:
         target = self._target(answer)
@@ -348,12 +340,12 @@ class NomiraclReader(TaskReader):
     def judge(self, answer: Answer) -> ShownAnswer:
         """``wrong`` is a hallucination or an error."""
         label, strict = str(self._reading(answer).answer or INVALID), answer.readings.get("strict")
-        did, mistake = ("answered", "hallucination") if label == ANSWER else ("abstained", "error: abstained")
-        kind, verdict, tone = "wrong", mistake, "bad"
         if label == INVALID:
             kind, verdict, tone = "invalid", "Invalid", "unsure"
         elif label == answer.doc.get("label"):
-            kind, verdict, tone = "", f"right: {did}", "good"
+            kind, verdict, tone = "", f"right: {'answered' if label == ANSWER else 'abstained'}", "good"
+        else:
+            kind, verdict, tone = "wrong", "hallucination" if label == ANSWER else "error: abstained", "bad"
         if strict is not None and str(strict.answer) != label:
             verdict += f" (strict reading: {strict.answer})"
         return ShownAnswer(label, verdict, tone, _nonempty(kind, "abstained" if label == NO_ANSWER else ""))
@@ -413,6 +405,7 @@ class DetectionReader(TaskReader):
     """Documents of detection tasks: an annotated answer, and the same answer as a detector tagged it."""
 
     FACTS = ("iou", "rho", "f1")
+    RIGHT = "The reference is the answer with the spans that its annotators marked"
 
     def judge(self, answer: Answer) -> ShownAnswer:
         """The label is whether the detector's agreement with the annotators is at least one half: else the answer is
@@ -425,9 +418,6 @@ class DetectionReader(TaskReader):
             return ShownAnswer("", "agreement unknown")
         tone, kinds = ("good", _nonempty()) if agreement >= 0.5 else ("bad", _nonempty("wrong"))
         return ShownAnswer(str(agreement >= 0.5), f"agreement {agreement:.2f}", tone, kinds)
-
-    def _right(self, doc: Mapping[str, Any], passages: Sequence[Passage]) -> str:
-        return "The reference is the answer with the spans that its annotators marked"
 
     def _with_text(self, answer: Answer, judged: ShownAnswer) -> ShownAnswer:
         original, read = str(answer.doc.get("answer") or ""), self._reading(answer).answer

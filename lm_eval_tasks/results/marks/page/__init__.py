@@ -141,7 +141,7 @@ def marking_page(content: Mapping[str, Any]) -> str:
 
     kind = content["kind"]
     written = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    environment = environment_of(__name__, "marking", cleaned)
+    environment = environment_of(__name__, "marking")
     environment.filters["inline"] = lambda text: Markup(_INLINE.sub(_element, str(escape(cleaned(text)))))  # noqa: S704
     language = content["language"] if kind in _texts().get(content["language"], ()) else "en"
     texts, own = _texts()[language], content["instructions"].strip()

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
@@ -20,16 +20,14 @@ from typing import Any
 from custom_metrics.statistics.figures import NOT_MEASURABLE, is_measurable, small_n
 from custom_metrics.statistics.intervals import SIGNIFICANCE
 from lm_eval_tasks.definition.catalogue import language_name
-from lm_eval_tasks.definition.schema import Metric
 from lm_eval_tasks.results import formats
-from lm_eval_tasks.results.board import Cell
 from lm_eval_tasks.results.formats import UNDEFINED_TEXT, as_text, not_measurable
 from lm_eval_tasks.results.report.documents import examples
 from lm_eval_tasks.results.report.drawing import MARKERS, look_of, ticks
 from lm_eval_tasks.results.report.page.summary import drawn, end_of_scale, grid
 from lm_eval_tasks.results.report.readers import KINDS, Passage
 
-__all__ = ["Cell", "Metric", "cleaned", "direction", "environment_of", "language_tag", "render"]
+__all__ = ["cleaned", "direction", "environment_of", "language_tag", "markdown_template", "render"]
 
 _HERE = "lm_eval_tasks.results.report.page"
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -46,13 +44,24 @@ def render(page: Mapping[str, Any]) -> str:
     return html
 
 
+def markdown_template() -> Any:
+    """The template of a report in Markdown."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    more: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(loader=PackageLoader(_HERE), undefined=StrictUndefined, **more)  # noqa: S701 - own escaper
+    environment.filters |= {"escaped": formats.escaped_markdown, "with_bounds": formats.with_bounds}
+    environment.globals |= {"arrows": formats.ARROWS, "undefined": UNDEFINED_TEXT}
+    return environment.get_template("summary.md.jinja")
+
+
 @cache
 def _environment() -> Any:
     """The environment of pages: a folder has many, and compiling the templates takes longer than filling them."""
     from jinja2 import pass_context
     from markupsafe import Markup
 
-    environment = environment_of(_HERE, "report", cleaned, "; img-src data:")
+    environment = environment_of(_HERE, "report", "; img-src data:")
     environment.filters |= {
         "language_tag": language_tag,
         "direction": direction,
@@ -81,17 +90,17 @@ def _environment() -> Any:
     return environment
 
 
-def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more: str = "") -> Any:
-    """A Jinja environment with the templates of a package. Every value is escaped, and a missing one is an error. Templates
-    get the package's style and script, files named `stem`, and a content security policy that allows only these, and
-    `more`; and the :mod:`~lm_eval_tasks.results.formats` of pages as filters."""
+def environment_of(package: str, stem: str, more: str = "") -> Any:
+    """A Jinja environment with the templates of a package. Every value is cleaned and escaped; a missing one is an error.
+    Templates get the package's style and script, files named `stem`, and a content security policy that allows only these,
+    and `more`; and the :mod:`~lm_eval_tasks.results.formats` of pages as filters."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     css, script = (files(package).joinpath(f"{stem}.{ending}").read_text("utf-8") for ending in ("css", "js"))
     style, run = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
     loads = f"style-src 'sha256-{style}'; script-src 'sha256-{run}'{more}"
-    environment = Environment(loader=PackageLoader(package, "templates"), autoescape=True, finalize=finalize)
+    environment = Environment(loader=PackageLoader(package, "templates"), autoescape=True, finalize=cleaned)
     environment.undefined, environment.trim_blocks, environment.lstrip_blocks = StrictUndefined, True, True
     environment.filters |= {name: getattr(formats, name) for name in _FORMATS}
     environment.filters |= {each.__name__: each for each in (is_measurable, language_name, small_n)}
@@ -104,13 +113,13 @@ def environment_of(package: str, stem: str, finalize: Callable[[Any], Any], more
     return environment
 
 
-def _cell(value: Any, column: str, shares: Collection[str]) -> str:
-    """A cell of a plot's table: values of the columns that are shares in percent."""
+def _cell(value: Any, is_share: bool) -> str:
+    """A cell of a plot's table, shares in percent."""
     if value is None:
         return UNDEFINED_TEXT
     if not isinstance(value, float):
         return str(value)
-    return as_text(value, "share") if re.sub("_(low|high)$", "", column) in shares else f"{value:.4g}"
+    return as_text(value, "share") if is_share else f"{value:.4g}"
 
 
 def cleaned(value: Any) -> Any:

@@ -18,18 +18,17 @@ from typing import Any, NamedTuple
 from custom_metrics.statistics.figures import Figure, without_point
 from lm_eval_tasks.definition.catalogue import language_name
 from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt, place_of
+from lm_eval_tasks.results.board import MEAN, Cell, Column, Costs, Doubt
 from lm_eval_tasks.results.compare import Comparison
 from lm_eval_tasks.results.compare.verdicts import Verdict, verdict_on
 from lm_eval_tasks.results.formats import ranges
-from lm_eval_tasks.results.report.drawing import on_axis
-from lm_eval_tasks.runs import Run, TaskRun
+from lm_eval_tasks.results.report.drawing import Drawn, largest_of, on_axis
+from lm_eval_tasks.runs import TaskRun
 from lm_eval_tasks.runs.run import recorded_settings, signature_of
 
 _SEVERE = ("incomplete", "alike", "cut", "broken", "undefined", "invalid", "abstains", "clipped", "unlike")
 """Kinds of doubts that the first screen shows beside a model, the worst first. The others are shown below."""
 
-_SCALES = {"share": 1.0, "score": 1.0, "rating": 4.0}
 _MORE = 2  # metrics of an overview beside the first: what it is traded against, and another headline
 _WHERE = re.compile(r"in \d+ of \d+ (languages|tasks)")
 
@@ -82,17 +81,15 @@ class Overview(NamedTuple):
 def end_of_scale(column: Column, is_tight: bool = False) -> float:
     """Where the drawn scale of a column ends: 1 for shares and scores (or what exceeds it), 4 for ratings, else the largest
     bound. A tight one of shares ends at the next tenth."""
-    values = (value for cell in column.cells.values() for value in (cell.figure.value, cell.figure.high))
-    largest = max((value for value in values if not math.isnan(value)), default=1.0)
+    largest = largest_of(cell.figure for cell in column.cells.values())
     if is_tight and column.metric.unit in ("share", "score"):
-        return math.ceil(10 * largest) / 10 or 1.0
-    return max(largest, _SCALES.get(column.metric.unit, 1.0))
+        return math.ceil(10 * largest) / 10
+    return max(largest, 4.0 if column.metric.unit == "rating" else 1.0)
 
 
-def drawn(cell: Cell, column: Column, look: int, end: float) -> list[tuple[int, float, float | None, float]]:
-    """What is drawn of a cell in a model's look, as in :meth:`lm_eval_tasks.results.report.drawing.Panel.drawn`."""
-    places = on_axis(without_point(cell.figure, column.metric.unit), 0.0, end)
-    return [(look, *places)] if places else []
+def drawn(cell: Cell, column: Column, look: int, end: float) -> Iterator[Drawn]:
+    """What is drawn of a cell in a model's look, on an axis from 0 to an end."""
+    return on_axis([(look, without_point(cell.figure, column.metric.unit))], 0.0, end)
 
 
 def common_doubts(columns: Iterable[Column]) -> list[Doubt]:
@@ -103,11 +100,11 @@ def common_doubts(columns: Iterable[Column]) -> list[Doubt]:
 
 def overviews(
     columns: Sequence[Column], of_parts: Sequence[Column], models: Sequence[str], comparison: Comparison | None
-) -> Iterator[Overview]:
+) -> list[Overview]:
     """The overviews of families, from the columns of families and of their languages or tasks, in their order; those of
     models that were asked something else come last."""
     by_task = {task: [*of_task] for task, of_task in groupby(of_parts, key=lambda column: column.name)}
-    of_every, later = (common_doubts(columns), common_doubts(of_parts)), []
+    of_every, found = (common_doubts(columns), common_doubts(of_parts)), []
     for of_family in ([*group] for _, group in groupby(columns, key=lambda column: column.name)):
         in_runs = {run: cell.family for column in of_family for run, cell in column.cells.items() if cell.family}
         members = {part: task.task for run in sorted(in_runs) for part, task in in_runs[run].tasks.items()}
@@ -125,12 +122,8 @@ def overviews(
             }
             overview = _overview(_only(of_family, runs), of_every[0], members, models, compares)
             elsewhere = 0 if number else len(in_runs) - len(runs)
-            overview = overview._replace(languages=inner, group=number, apart=why, elsewhere=elsewhere)
-            if number:
-                later.append(overview)
-            else:
-                yield overview
-    yield from later
+            found.append(overview._replace(languages=inner, group=number, apart=why, elsewhere=elsewhere))
+    return sorted(found, key=lambda overview: overview.group > 0)
 
 
 def _only(columns: Iterable[Column], runs: Collection[int]) -> list[Column]:
@@ -187,14 +180,10 @@ def _rows(shown: Sequence[Column], columns: Sequence[Column], models: Sequence[s
     has none: to share it is no distinction."""
     first = shown[0]
     doubted = {run for run, cell in first.cells.items() if cell.doubts and cell.rank == 1}
-
-    def place(run: int) -> tuple[Any, ...]:
-        of_cell = place_of(first.cells[run], bool(first.metric.higher_is_better))
-        return *of_cell[:2], run in doubted, *of_cell[2:]
-
+    ranked = sorted(first.order, key=lambda run: 1 if run in doubted else 0 if first.cells[run].rank == 1 else 2)
     parts = {run: cell.family for run, cell in first.cells.items() if cell.family}
     most = max(len(family.tasks) for family in parts.values())
-    ordered = [*dict.fromkeys([*sorted(first.cells, key=place), *(run for column in columns for run in column.cells)])]
+    ordered = [*dict.fromkeys([*ranked, *(run for column in columns for run in column.cells)])]
     at = {run: number for number, run in enumerate(ordered, 1)}
     rows = []
     for run in ordered:
@@ -238,16 +227,9 @@ def _shown(columns: Sequence[Column], decides: str) -> list[Column]:
 # ---------------------------------------------------------------------------------------------------------- every number
 
 
-def _tasks(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun]]:
-    """The tasks of a benchmark with their model, ordered by task, so that models are next to each other."""
-    tasks = (task for run in runs.values() for task in run.tasks.values())
-    names = dict.fromkeys(task.task for task in tasks if task.benchmark == benchmark)
-    return ((model, run.tasks[name]) for name in names for model, run in runs.items() if name in run.tasks)
-
-
-def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, TaskRun, str, Metric, Figure, str]]:
-    """All figures of a benchmark's tasks: model, task, filter, metric, figure and denominator."""
-    for model, task in _tasks(runs, benchmark):
+def numbers(tasks: Iterable[tuple[str, TaskRun]]) -> Iterator[tuple[str, TaskRun, str, Metric, Figure, str]]:
+    """All figures of models' tasks: model, task, filter, metric, figure and denominator."""
+    for model, task in tasks:
         for filter_name in task.filters:
             written = task.figures.get(filter_name, {})
             for metric in map(task.metric, dict.fromkeys([*(metric.name for metric in task.metrics), *written])):
@@ -255,10 +237,10 @@ def numbers(runs: Mapping[str, Run], benchmark: str) -> Iterator[tuple[str, Task
                 yield model, task, filter_name, metric, task.figure(metric.name, filter_name), denominator
 
 
-def origins(runs: Mapping[str, Run], benchmark: str) -> list[dict[str, Any]]:
-    """Records of what the tasks of a benchmark depend on. Models with equal records share one."""
+def origins(tasks: Iterable[tuple[str, TaskRun]]) -> list[dict[str, Any]]:
+    """Records of what models' tasks depend on. Models with equal records share one."""
     records: dict[str, dict[str, Any]] = {}
-    for model, task in _tasks(runs, benchmark):
+    for model, task in tasks:
         files = [entry for entry in task.provenance.get("files") or () if isinstance(entry, Mapping)]
         keys = ("repository", "revision", "path", "sha256")
         listed = [{key: str(entry.get(key) or "") for key in keys} for entry in files]
