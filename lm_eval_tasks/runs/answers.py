@@ -21,7 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -227,30 +227,26 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    documents: dict[int, tuple[_Named, str, float]] = {}  # by doc_id
+    documents: dict[int, tuple[_Document, bytes, float]] = {}  # by doc_id
     by_filter: dict[str, dict[int, _Read]] = {}  # by doc_id
-    for place, (number, document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
+    read_line = partial(_read_line, _known_documents(cluster), derive, cluster)
+    for place, (number, doc, document, prompt, row) in read_rows_with_offsets(path, read_line):
         if is_first := number not in documents:
-            documents[number] = document.name, prompt, row.digest
+            documents[number] = document, prompt, row.digest
         if (rows := by_filter.get(row.filter)) is None:
             rows = by_filter[row.filter] = {}
         if number not in rows:
-            rows[number] = place, row.reading.values, row.derived(derive, document.doc, is_first)
+            if (derived := row.derived[is_first].get(document)) is None:
+                derived = row.derived[is_first][document] = row.derive(derive, doc, is_first)
+            rows[number] = place, row.reading.values, derived
     order = sorted(documents)
     named, prompts, responses = zip(*map(documents.__getitem__, order), strict=True) if order else [()] * 3
-    contents, keys, articles, passages, ids = map(shared, zip(*named, strict=True)) if order else [()] * 5
     return Answers(
-        path,
-        np.frombuffer(shared(b"".join(contents)), dtype=f"S{_DIGEST}"),
-        np.frombuffer(shared(b"".join(map(_digest, prompts))), dtype=f"S{_DIGEST}"),
-        np.array(responses, dtype=float),
-        {name: _readings(rows, order) for name, rows in by_filter.items()},
-        keys,
-        shared(tuple(key if article is None else article for article, key in zip(articles, keys, strict=True)))
-        if any(article is not None for article in articles)
-        else None,
-        passages if any(passages) else None,
-        {index: identity for index, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
+        path=path,
+        prompts=np.frombuffer(shared(b"".join(prompts)), dtype=f"S{_DIGEST}"),
+        responses=np.array(responses, dtype=float),
+        readings={name: _readings(rows, order) for name, rows in by_filter.items()},
+        **_names(named),
     )
 
 
@@ -286,32 +282,32 @@ def shared(values: _Same) -> _Same:
     return values
 
 
-class _Named(NamedTuple):
-    """What is kept of a document."""
+@dataclass(eq=False, slots=True)
+class _Document:
+    """What is kept of a document, known by its identity."""
 
     content: bytes
     key: str
     article: str | None
     passage: str
     id: str
+    hashes: bytes = b""  # of the row that was read last, as they stand there
+    prompt: bytes = b""  # digest of its prompt's
 
 
-@dataclass(frozen=True, eq=False)
-class _Document:
-    """A document, known by its identity."""
-
-    doc: Mapping[str, Any]
-    cluster: str | None
-
-    @cached_property
-    def name(self) -> _Named:
-        """Computed for a document's first row alone."""
-        doc, cluster = self.doc, self.cluster
-        content = content_of(doc, _NOT_ASKED if cluster is None else ())
-        key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
-        article = sys.intern(str(doc["article"])) if "article" in doc else None
-        passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
-        return _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key)))
+@lru_cache(maxsize=64)
+def _names(documents: Sequence[_Document]) -> dict[str, Any]:
+    """The parts of :class:`Answers` that are the documents' own."""
+    keys = tuple(document.key for document in documents)
+    articles = tuple(document.key if document.article is None else document.article for document in documents)
+    passages = tuple(document.passage for document in documents)
+    return {
+        "contents": np.frombuffer(b"".join(document.content for document in documents), dtype=f"S{_DIGEST}"),
+        "keys": shared(keys),
+        "articles": shared(articles) if any(document.article is not None for document in documents) else None,
+        "passages": shared(passages) if any(passages) else None,
+        "ids": {index: document.id for index, document in enumerate(documents) if document.id != document.key},
+    }
 
 
 class _Row:
@@ -322,15 +318,14 @@ class _Row:
         self.response = _response_of(row)
         self.digest = digest_of(self.response) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan
         self.reading = reading
-        self._derived: dict[tuple[Derive, bool], Mapping[str, Any]] = {}
+        self.derived: tuple[dict[_Document, Mapping[str, Any]], ...] = {}, {}
+        """Derived values by document, of its further rows and of its first."""
 
-    def derived(self, derive: Derive | None, doc: Mapping[str, Any], is_first: bool) -> Mapping[str, Any]:
+    def derive(self, derive: Derive | None, doc: bytes, is_first: bool) -> Mapping[str, Any]:
         if derive is None:
             return {}
-        if (known := self._derived.get((derive, is_first))) is None:
-            answer = Answer("", "", doc, "", "", self.response, {self.filter: self.reading})
-            known = self._derived[derive, is_first] = _mapping(*derive(answer, self.filter, is_first).items())
-        return known
+        answer = Answer("", "", _parse_document(doc), "", "", self.response, {self.filter: self.reading})
+        return _mapping(*derive(answer, self.filter, is_first).items())
 
 
 _HEAD, _ENDS = (
@@ -341,33 +336,68 @@ _HASHES = re.compile(rb', "doc_hash": "\w{64}", "prompt_hash": "(\w{64})", "targ
 """Where parts of a row begin or end, as the harness writes it. Inside a string the quotes of these keys would be escaped;
 inside another object, the parts would not parse."""
 
+_MOST_KNOWN = 200_000  # documents, of half a kilobyte each
 
-def _read_line(line: bytes, cluster: str | None) -> tuple[int, _Document, str, _Row]:
-    """A row: the number of its document, the document, the digest of its prompt, and the rest. Where their ends are found,
-    the prompt, most of the row, is not parsed, and a document, or an equal answer to it, once for all runs and filters."""
+
+@lru_cache(maxsize=16)
+def _known_documents(cluster: str | None) -> dict[bytes, _Document]:
+    """Documents by the digest of their JSON: rows of all runs and filters have the same."""
+    return {}
+
+
+def _read_line(
+    known: dict[bytes, _Document], derive: Derive | None, cluster: str | None, line: bytes
+) -> tuple[int, bytes, _Document, bytes, _Row]:
+    """A row: the number of its document; the document, as JSON, and what is kept of it; the digest of its prompt;
+    and the rest. Where their ends are found, the prompt, most of the row, is not parsed, and a document, or an equal
+    answer, once for all runs and filters."""
     try:
-        doc = line.index(_ENDS[0], len(_HEAD))
-        target = line.index(_ENDS[1], doc)
+        start = line.index(_ENDS[0], len(_HEAD))
+        target = line.index(_ENDS[1], start)
         resps = line.rindex(_ENDS[3], line.index(_ENDS[2], target))
-        hashes = _HASHES.match(line, line.rindex(_ENDS[4], resps))
-        if hashes and line.startswith(_HEAD):
-            document = _document(line[doc + 9 : target + 1], cluster)
-            row = _row(document, line[resps + 1 : hashes.start()], line[hashes.end() :])
-            return int(line[len(_HEAD) : doc]), document, hashes[1].decode(), row
+        hashes = line.rindex(_ENDS[4], resps)
+        if line.startswith(_HEAD):
+            doc = line[start + 9 : target + 1]
+            document = _document(known, cluster, doc)
+            if not (document.hashes and line.startswith(document.hashes, hashes)):
+                match = _HASHES.match(line, hashes)
+                document.hashes, document.prompt = (match[0], _digest(match[1].decode())) if match else (b"", b"")
+            if document.hashes:
+                row = _row(derive, line[resps + 1 : hashes], line[hashes + len(document.hashes) :])
+                return int(line[len(_HEAD) : start]), doc, document, document.prompt, row
     except NO_SAMPLE:
         pass
     sample = parse_sample(line)
-    prompt, row = str(sample.get("prompt_hash") or ""), _Row(sample, _filtered_answer(sample))
-    return sample["doc_id"], _Document(sample["doc"], cluster), prompt, row
+    doc = json.dumps(sample["doc"], ensure_ascii=False).encode()
+    prompt, row = _digest(str(sample.get("prompt_hash") or "")), _Row(sample, _filtered_answer(sample))
+    return sample["doc_id"], doc, _document(known, cluster, doc), prompt, row
+
+
+def _document(known: dict[bytes, _Document], cluster: str | None, text: bytes) -> _Document:
+    digest = hashlib.blake2b(text, digest_size=_DIGEST).digest()
+    if (document := known.get(digest)) is None:
+        if len(known) == _MOST_KNOWN:
+            known.clear()
+            _row.cache_clear()  # whose derived values are of these
+        doc = _parse_document(text)
+        content = content_of(doc, _NOT_ASKED if cluster is None else ())
+        key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
+        article = sys.intern(str(doc["article"])) if "article" in doc else None
+        passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
+        document = _Document(bytes.fromhex(content), key, article, passage, str(doc.get("id", key)))
+        known[digest] = document
+    return document
 
 
 @lru_cache(maxsize=4096)
-def _document(text: bytes, cluster: str | None) -> _Document:
-    return _Document(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
+def _parse_document(text: bytes) -> Mapping[str, Any]:
+    doc: Mapping[str, Any] = parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"]
+    return doc
 
 
 @lru_cache(maxsize=8192)
-def _row(document: _Document, text: bytes, values: bytes) -> _Row:
+def _row(derive: Derive | None, text: bytes, values: bytes) -> _Row:
+    """A row; of each `derive` its own, for the values that it derived."""
     row = parse_sample(b'{"doc_id": 0, "doc": {}%s}' % text)
     return _Row(row, FilteredAnswer(_filtered_answer(row).answer, _values(tuple(row["metrics"]), values)))
 
@@ -462,7 +492,6 @@ def digest_of(text: str) -> float:
     return float(int.from_bytes(digest, "little"))
 
 
-@lru_cache(maxsize=4096)  # runs of the same prompts
 def _digest(text: str) -> bytes:
     """16 bytes, zeros of an empty text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
