@@ -19,9 +19,9 @@ from lm_eval_tasks.runs.run import TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = ("contents", "prompts", "responses")
-_LISTS = ("keys", "articles", "passages")
+_LISTS = ("keys", "articles", "passages", "ids")
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 """Errors that reading a damaged file can raise. No file is unpickled."""
 
@@ -54,7 +54,7 @@ def kept_file(folder: Path, task: TaskRun, samples: Path) -> Path:
 def _save(answers: Answers, stream: BinaryIO) -> None:
     """A line of JSON, which says what arrays follow it."""
     arrays = [getattr(answers, name) for name in _ARRAYS]
-    content: dict[str, Any] = {name: getattr(answers, name) for name in _LISTS} | {"ids": answers.ids, "filters": {}}
+    content: dict[str, Any] = {name: getattr(answers, name) for name in _LISTS} | {"filters": {}}
     for name, readings in answers.readings.items():
         arrays.append(readings.places)
         of_filter = content["filters"][name] = {}
@@ -83,7 +83,7 @@ def _load(path: Path, samples: Path) -> Answers:
             for kind in _KINDS
         )
         readings[name] = FilteredAnswers(places, *columns)
-    return Answers(samples, readings=readings, ids={int(at): value for at, value in content["ids"].items()}, **values)
+    return Answers(samples, readings=readings, **values)
 
 
 _KINDS = ("columns", "derived")
