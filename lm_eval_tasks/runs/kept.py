@@ -68,10 +68,9 @@ def _save(answers: Answers, stream: BinaryIO) -> None:
 
 
 def _load(path: Path, samples: Path) -> Answers:
-    data = path.read_bytes()
-    end = data.index(b"\n") + 1
-    content = json.loads(data[: end - 1].decode("utf-8", "surrogatepass"))
-    starts = accumulate((np.dtype(of).itemsize * number for of, number in content["arrays"]), initial=end)
+    with path.open("rb") as stream:
+        content, data = json.loads(stream.readline().decode("utf-8", "surrogatepass")), stream.read()
+    starts = accumulate((np.dtype(of).itemsize * number for of, number in content["arrays"]), initial=0)
     arrays = (np.frombuffer(data, of, n, at) for (of, n), at in zip(content["arrays"], starts, strict=False))
     values: dict[str, Any] = {name: next(arrays) for name in _ARRAYS}
     values |= {name: content[name] and shared(tuple(content[name])) for name in _LISTS}

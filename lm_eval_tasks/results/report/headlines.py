@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from custom_metrics.broken_run import Signs
 from custom_metrics.hallucination import doubts as doubts_of_correction
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.scores.detection import WordCounts
@@ -67,14 +66,14 @@ def headlines(runs: Sequence[Run], read_answers: ReadAnswers = read_task, by_par
 def _cells_of(family: Family, read_answers: ReadAnswers, compared: bool) -> Iterator[tuple[Metric, Cell]]:
     """The headlines of a run's family of tasks, by metric. A run that is `compared` with others also has what its detector
     flags, where only marks could measure more."""
-    tasks, signs = family.tasks, dict[str, Signs]()
-    for language, task in tasks.items():
-        signs[language] = signs_of(task, read_answers(task) if task.samples else None)
-    of_tasks = [doubts_about_answers(task, family.filter, signs[language]) for language, task in tasks.items()]
-    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in of_tasks)
+    of_answers: dict[str, Findings] = {}
+    for language, task in family.tasks.items():
+        signs = signs_of(task, read_answers(task) if task.samples else None)
+        of_answers[language] = [*doubts_about_answers(task, family.filter, signs)]
+    is_alike = all(any(kind == "alike" for kind, *_ in findings) for findings in of_answers.values())
     for metric in _metrics_of(family, compared):
         mean = family.mean(metric.name)
-        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, signs)
+        sentence, reasons = _sentence(family, metric, mean), doubts_of(family, metric, mean, of_answers)
         cell = Cell.of(mean, metric, is_alike)
         yield metric, cell._replace(family=family, explanation=sentence, reasons=reasons)
 
@@ -159,12 +158,11 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
 # ------------------------------------------------------------------------------------------------------------- doubts
 
 
-def doubts_of(family: Family, metric: Metric, mean: Figure, broken: Mapping[str, Signs]) -> tuple[Doubt, ...]:
-    """The doubts about a metric of a family of tasks, whose `mean` is shown. `broken` are the signs of a broken run, by
-    language."""
+def doubts_of(family: Family, metric: Metric, mean: Figure, of_answers: Mapping[str, Findings]) -> tuple[Doubt, ...]:
+    """The doubts about a metric of a family of tasks, whose `mean` is shown. Those `of_answers` are by language."""
     details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
-        for kind, summary, detail in _task_doubts(task, metric, family.filter, broken[language]):
+        for kind, summary, detail in _task_doubts(task, metric, family.filter, of_answers[language]):
             details.setdefault((kind, summary), {})[language] = detail
     doubts = [Doubt(kind, _merged(summary, details, family)) for (kind, summary), details in details.items()]
     if not math.isnan(mean.value) and math.isnan(mean.low + mean.high):
@@ -194,7 +192,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*texts[:_CONCERNED], *more])})"
 
 
-def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) -> Findings:
+def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, of_answers: Findings) -> Findings:
     figure = task.figure(metric.name, filter_name)
     if not task.provenance and task.table is not None:
         yield "not_comparable", "the results do not say what it was measured on", ""
@@ -207,7 +205,7 @@ def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, signs: Signs) 
         return
     if 0 < figure.n < FEW:
         yield "few", "fewer than ten questions", f"{figure.n}"
-    yield from doubts_about_answers(task, filter_name, signs)
+    yield from of_answers
     if filter_name in READINGS and is_measurable(figure, metric.unit):
         other_filter = READINGS[1 - READINGS.index(filter_name)]
         theirs = task.figure(metric.name, other_filter)
