@@ -20,6 +20,7 @@ from lm_eval_tasks.definition.schema import Metric, headline_filter
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import write_report
+from lm_eval_tasks.runs import answers as reading
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers
 from lm_eval_tasks.runs.results_file import leaves_of, read_results
@@ -28,6 +29,7 @@ from tests.logged_runs import copied
 from tests.many_runs import large_runs
 
 DATE = "2026-01-01T00-00-00.5"
+OF_ANSWER = ("resps", "filtered_resps", "filter", "metrics")
 PROVENANCE = {
     **{"prompt": {"template_sha256": "ab"}, "run": {"limit": 3.0}, "options": {"language": "de"}},
     **{"detector": {"name": "lexical"}, "not_comparable": ["too few", 7]},
@@ -189,25 +191,52 @@ def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
         answers[1]
 
 
-def test_what_runs_have_in_common_is_parsed_once(
-    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
-    runs = read_runs([large_runs(source, tmp_path / "runs", 3, 60)])
-    texts = [text for run in runs for text in run.tasks["nomiracl_de"].samples.read_text("utf-8").splitlines()]
-    read = [*map(json.loads, texts)]
-    rows = {(row["doc_id"], row["filter"], *map(str, row["resps"])) for row in read}
-    values = {json.dumps([row[metric] for metric in row["metrics"]]) for row in read}
-    assert (len(rows) < len(texts) == 3 * 60 * 2, len(values)) == (True, 3)
-    parsed: list[int] = []
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the texts that were parsed, when nothing of any run is known."""
+    reading._KNOWN.clear()
+    for cached in (reading._parse_document, reading._row, reading._values):
+        cached.cache_clear()
+    lengths: list[int] = []
     parse = samples._PARSE
-    monkeypatch.setattr(samples, "_PARSE", lambda line: parsed.append(len(line)) or parse(line))
-    assert len(compare_runs(runs).differences) == 3 * 3  # pairs, metrics
-    once = 60 + len(rows) + len(values)  # documents, and different answers to them; values, unless a test has read them
-    assert once - len(values) <= len(parsed) <= once
+    monkeypatch.setattr(samples, "_PARSE", lambda line: lengths.append(len(line)) or parse(line))
+    return lengths
+
+
+def test_what_runs_have_in_common_is_parsed_once(two_models: Path, tmp_path: Path, parsed: list[int]) -> None:
+    (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
+    runs = read_runs([large_runs(source, tmp_path / "runs", 6, 60)])
+    texts = [text for run in runs for text in run.tasks["nomiracl_de"].samples.read_text("utf-8").splitlines()]
+    values = {json.dumps([row[metric] for metric in row["metrics"]]) for row in map(json.loads, texts)}
+    rows = {json.dumps([row[name] for name in (*OF_ANSWER, *row["metrics"])]) for row in map(json.loads, texts)}
+    assert (len(texts), len(rows), len(values)) == (6 * 60 * 2, 6, 3)
+    assert len(compare_runs(runs[:3]).differences) == 3 * 3  # pairs, metrics
+    assert len(parsed) == 60 + len(rows) + len(values)  # documents; different answers; different values of metrics
+    compare_runs(runs)
+    assert len(parsed) == 60 + len(rows) + len(values)  # three more runs have nothing new
     parsed.clear()
-    write_report(runs, tmp_path / "report.html", documents=4)
-    assert len(parsed) == 4 * 3 * 2  # shown: documents, models, filters
+    write_report(runs[:3], tmp_path / "report.html", documents=4)
+    assert len(parsed) == len(rows) + 4 * 3 * 2  # a report derives more of them; shown: documents, models, filters
+
+
+def test_documents_are_parsed_once_where_they_are_many(
+    tmp_path: Path, parsed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = {f"{name}_hash": "0" * 64 for name in ("doc", "prompt", "target")}
+    rows = [
+        {"doc_id": n, "doc": {"id": f"d{n}"}, "target": "", "arguments": {"gen_args_0": {}}, "resps": [["Yes"]]}
+        | {"filtered_resps": ["Yes"], "filter": name, "metrics": ["m"], **hashes, "m": 1.0}
+        for name in ("a", "b")
+        for n in range(5_000)
+    ]
+    path = samples_of(tmp_path, *rows)
+    first, second = read_answers(path), read_answers(path)
+    assert (len(parsed), second.keys is first.keys) == (5_000 + 2 + 1, True)
+    monkeypatch.setattr(reading, "_MOST_KNOWN", 1_000)  # slower, not wrong
+    reading._KNOWN.clear()
+    third = read_answers(path)
+    assert len(reading._KNOWN) <= 1_000
+    assert (third.keys, third.contents.tolist()) == (first.keys, first.contents.tolist())
 
 
 # ------------------------------------------------------------------------------------------------------------- samples

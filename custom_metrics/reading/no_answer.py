@@ -320,8 +320,8 @@ def is_word_salad(text: str, question: str | None, passages: Sequence[str]) -> b
 
     Answers of fewer than six words, and those in scripts without spaces, are none.
     """
-    words = _stems_of(text)
-    if not question or not passages or len(words) < _FEWEST_WORDS or NO_SPACES.search(text):
+    words = _stems_of(text) if question and passages else frozenset()
+    if not question or len(words) < _FEWEST_WORDS or NO_SPACES.search(text):
         return False
     unknown = words - _STEMS
     if len(unknown) <= (1 - _MOST_KNOWN) * len(words):

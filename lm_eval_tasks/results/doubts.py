@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import compress, repeat
 from typing import Any
@@ -27,7 +27,7 @@ READINGS = ("strict", "robust")
 EQUAL = "all its answers are equal"
 INCOMPLETE = "its samples file lacks answers that its figures count"
 
-Findings = Iterator[tuple[str, str, str]]
+Findings = Iterable[tuple[str, str, str]]
 """Kind of a doubt, its summary, which is the same for every language, and a detail for this one."""
 
 _CONCERNED = 0.2  # share of the parts of a run

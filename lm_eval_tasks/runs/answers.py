@@ -17,11 +17,10 @@ import hashlib
 import json
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -71,9 +70,7 @@ class Column:
     """A value for every document."""
 
     numbers: NDArray[np.float64]  # (documents,); nan where the value is None, is absent or is no number
-    codes: NDArray[
-        np.int32
-    ]  # (documents,) the place of a value that is something else, -1 of others; empty without any
+    codes: NDArray[np.int32]  # (documents,) the place of a value that is something else, else -1; empty without any
     others: Sequence[Any]  # what else there is, each once: 200 runs of a task have few
 
     @classmethod
@@ -158,7 +155,7 @@ class Answers:
     keys: Sequence[str]  # :attr:`Answer.key` of each document
     articles: Sequence[str] | None  # of each document, its key where it names none; None where no document does
     passages: Sequence[str] | None  # :func:`cluster_of` each document; None where all are empty
-    ids: Mapping[int, str]  # document to its ``id``, where that is not its key
+    ids: Sequence[str] | None  # ``id`` of each document, its key where it has none; None where all are keys
 
     def __len__(self) -> int:
         return len(self.contents)
@@ -178,16 +175,13 @@ class Answers:
                 options = _options_of(rows[0])
                 prompt = next((request[0] for request in _requests_of(rows[0])), None)
                 turns = turns_of(prompt)
+                text = "\n\n".join(text for _, text in turns) if turns else prompt
                 likeliest, _ = max(options, key=lambda option: option[1], default=("", 0.0))
                 yield Answer(
                     key=self.keys[document],
                     content=self.content(document),
                     doc=rows[0]["doc"],
-                    prompt="\n\n".join(text for _, text in turns)
-                    if turns
-                    else prompt
-                    if isinstance(prompt, str)
-                    else "",
+                    prompt=text if isinstance(text, str) else "",
                     prompt_hash=str(rows[0].get("prompt_hash") or ""),
                     response=likeliest if len(options) > 1 else _response_of(rows[0]),
                     readings={str(row.get("filter", "none")): _filtered_answer(row) for row in rows},
@@ -198,17 +192,10 @@ class Answers:
 
     def only(self, documents: Sequence[int]) -> Answers:
         """The answers to some documents, in this order."""
-        return Answers(
-            path=self.path,
-            contents=self.contents[documents],
-            prompts=self.prompts[documents],
-            responses=self.responses[documents],
-            readings={name: of.only(documents) for name, of in self.readings.items()},
-            keys=[self.keys[old] for old in documents],
-            articles=self.articles and [self.articles[old] for old in documents],
-            passages=self.passages and [self.passages[old] for old in documents],
-            ids={new: self.ids[old] for new, old in enumerate(documents) if old in self.ids},
-        )
+        arrays = {name: getattr(self, name)[documents] for name in ("contents", "prompts", "responses")}
+        names = {name: getattr(self, name) for name in ("keys", "articles", "passages", "ids")}
+        arrays |= {name: of and [of[old] for old in documents] for name, of in names.items()}
+        return Answers(self.path, readings={name: of.only(documents) for name, of in self.readings.items()}, **arrays)
 
     def content(self, document: int) -> str:
         return bytes(self.contents[document]).ljust(_DIGEST, b"\0").hex()
@@ -227,36 +214,30 @@ def read_answers(path: Path, derive: Derive | None = None, cluster: str | None =
     Raises:
         CorruptSource: a line in the middle is no sample.
     """
-    documents: dict[int, tuple[_Named, str, float]] = {}  # by doc_id
+    documents: dict[int, tuple[_Document, bytes, float]] = {}  # by doc_id
     by_filter: dict[str, dict[int, _Read]] = {}  # by doc_id
-    for place, (number, document, prompt, row) in read_rows_with_offsets(path, partial(_read_line, cluster=cluster)):
+    read_line = partial(_read_line, derive=derive, cluster=cluster)
+    for place, (number, doc, document, prompt, row) in read_rows_with_offsets(path, read_line):
         if is_first := number not in documents:
-            documents[number] = document.name, prompt, row.digest
-        if (rows := by_filter.get(row.filter)) is None:
-            rows = by_filter[row.filter] = {}
+            documents[number] = document, prompt, row.digest
+        rows = by_filter.setdefault(row.filter, {})
         if number not in rows:
-            rows[number] = place, row.reading.values, row.derived(derive, document.doc, is_first)
+            if (derived := row.derived[is_first].get(document)) is None:
+                derived = row.derive(derive, doc, is_first) if derive else {}
+                row.derived[is_first][document] = derived
+            rows[number] = place, row.reading.values, derived
     order = sorted(documents)
     named, prompts, responses = zip(*map(documents.__getitem__, order), strict=True) if order else [()] * 3
-    contents, keys, articles, passages, ids = map(shared, zip(*named, strict=True)) if order else [()] * 5
     return Answers(
-        path,
-        np.frombuffer(shared(b"".join(contents)), dtype=f"S{_DIGEST}"),
-        np.frombuffer(shared(b"".join(map(_digest, prompts))), dtype=f"S{_DIGEST}"),
-        np.array(responses, dtype=float),
-        {name: _readings(rows, order) for name, rows in by_filter.items()},
-        keys,
-        shared(tuple(key if article is None else article for article, key in zip(articles, keys, strict=True)))
-        if any(article is not None for article in articles)
-        else None,
-        passages if any(passages) else None,
-        {index: identity for index, (identity, key) in enumerate(zip(ids, keys, strict=True)) if identity != key},
+        path=path,
+        prompts=np.frombuffer(shared(b"".join(prompts)), dtype=f"S{_DIGEST}"),
+        responses=np.array(responses, dtype=float),
+        readings={name: _readings(rows, order) for name, rows in by_filter.items()},
+        **_names(named),
     )
 
 
-_Read = tuple[int, Mapping[str, Any], Mapping[str, Any]]
-"""The byte at which a row begins, its values, and derived ones."""
-
+_Read = tuple[int, Mapping[str, Any], Mapping[str, Any]]  # the byte at which a row begins, its values, and derived ones
 _NO_ROW: _Read = -1, {}, {}
 
 
@@ -286,7 +267,8 @@ def shared(values: _Same) -> _Same:
     return values
 
 
-class _Named(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Document:
     """What is kept of a document."""
 
     content: bytes
@@ -294,24 +276,22 @@ class _Named(NamedTuple):
     article: str | None
     passage: str
     id: str
+    hashes: bytes = b""  # of the row that was read last, as they stand there
+    prompt: bytes = b""  # digest of its prompt's
 
 
-@dataclass(frozen=True, eq=False)
-class _Document:
-    """A document, known by its identity."""
-
-    doc: Mapping[str, Any]
-    cluster: str | None
-
-    @cached_property
-    def name(self) -> _Named:
-        """Computed for a document's first row alone."""
-        doc, cluster = self.doc, self.cluster
-        content = content_of(doc, _NOT_ASKED if cluster is None else ())
-        key = sys.intern(key_of(doc) or content)  # runs of the same documents share their names
-        article = sys.intern(str(doc["article"])) if "article" in doc else None
-        passage = sys.intern(cluster_of(doc) if cluster is None else str(doc.get(cluster, "")))
-        return _Named(bytes.fromhex(content), key, article, passage, str(doc.get("id", key)))
+@lru_cache(maxsize=64)
+def _names(documents: Sequence[_Document]) -> dict[str, Any]:
+    """The parts of :class:`Answers` that are the documents' own."""
+    names = [(of.content, of.key, of.key if of.article is None else of.article, of.passage, of.id) for of in documents]
+    contents, keys, articles, passages, ids = map(shared, zip(*names, strict=True)) if names else [()] * 5
+    return {
+        "contents": np.frombuffer(b"".join(contents), dtype=f"S{_DIGEST}"),
+        "keys": keys,
+        "articles": articles if any(of.article is not None for of in documents) else None,
+        "passages": passages if any(passages) else None,
+        "ids": None if ids == keys else ids,
+    }
 
 
 class _Row:
@@ -322,52 +302,74 @@ class _Row:
         self.response = _response_of(row)
         self.digest = digest_of(self.response) if isinstance(row["resps"][0][0], (str, type(None))) else math.nan
         self.reading = reading
-        self._derived: dict[tuple[Derive, bool], Mapping[str, Any]] = {}
+        self.derived: tuple[dict[_Document, Mapping[str, Any]], ...] = {}, {}  # of further rows, and of first ones
 
-    def derived(self, derive: Derive | None, doc: Mapping[str, Any], is_first: bool) -> Mapping[str, Any]:
-        if derive is None:
-            return {}
-        if (known := self._derived.get((derive, is_first))) is None:
-            answer = Answer("", "", doc, "", "", self.response, {self.filter: self.reading})
-            known = self._derived[derive, is_first] = _mapping(*derive(answer, self.filter, is_first).items())
-        return known
+    def derive(self, derive: Derive, doc: bytes, is_first: bool) -> Mapping[str, Any]:
+        answer = Answer("", "", _parse_document(doc), "", "", self.response, {self.filter: self.reading})
+        return _mapping(*derive(answer, self.filter, is_first).items())
 
 
-_HEAD, _ENDS = (
-    b'{"doc_id": ',
-    (b', "doc": {', b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "doc_hash": "'),
-)
+_HEAD = b'{"doc_id": '
+_ENDS = b', "doc": {', b'}, "target": ', b', "arguments": {', b'}, "resps": [', b', "doc_hash": "'
 _HASHES = re.compile(rb', "doc_hash": "\w{64}", "prompt_hash": "(\w{64})", "target_hash": "\w{64}", ')
 """Where parts of a row begin or end, as the harness writes it. Inside a string the quotes of these keys would be escaped;
 inside another object, the parts would not parse."""
 
 
-def _read_line(line: bytes, cluster: str | None) -> tuple[int, _Document, str, _Row]:
-    """A row: the number of its document, the document, the digest of its prompt, and the rest. Where their ends are found,
-    the prompt, most of the row, is not parsed, and a document, or an equal answer to it, once for all runs and filters."""
+def _read_line(line: bytes, derive: Derive | None, cluster: str | None) -> tuple[int, bytes, _Document, bytes, _Row]:
+    """A row: the number of its document; the document, as JSON, and what is kept of it; the digest of its prompt; and the
+    rest. Where their ends are found, the prompt, most of the row, is not parsed, and a document, or an equal answer, once
+    for all runs and filters."""
     try:
-        doc = line.index(_ENDS[0], len(_HEAD))
-        target = line.index(_ENDS[1], doc)
+        start = line.index(_ENDS[0], len(_HEAD))
+        target = line.index(_ENDS[1], start)
         resps = line.rindex(_ENDS[3], line.index(_ENDS[2], target))
-        hashes = _HASHES.match(line, line.rindex(_ENDS[4], resps))
-        if hashes and line.startswith(_HEAD):
-            document = _document(line[doc + 9 : target + 1], cluster)
-            row = _row(document, line[resps + 1 : hashes.start()], line[hashes.end() :])
-            return int(line[len(_HEAD) : doc]), document, hashes[1].decode(), row
+        hashes = line.rindex(_ENDS[4], resps)
+        if line.startswith(_HEAD):
+            doc = line[start + 9 : target + 1]
+            document = _document(doc, cluster)
+            if not (document.hashes and line.startswith(document.hashes, hashes)):
+                match = _HASHES.match(line, hashes)
+                document.hashes, document.prompt = (match[0], _digest(match[1].decode())) if match else (b"", b"")
+            if document.hashes:
+                row = _row(derive, line[resps + 1 : hashes], line[hashes + len(document.hashes) :])
+                return int(line[len(_HEAD) : start]), doc, document, document.prompt, row
     except NO_SAMPLE:
         pass
     sample = parse_sample(line)
-    prompt, row = str(sample.get("prompt_hash") or ""), _Row(sample, _filtered_answer(sample))
-    return sample["doc_id"], _Document(sample["doc"], cluster), prompt, row
+    doc = json.dumps(sample["doc"], ensure_ascii=False).encode()
+    prompt, row = _digest(str(sample.get("prompt_hash") or "")), _Row(sample, _filtered_answer(sample))
+    return sample["doc_id"], doc, _document(doc, cluster), prompt, row
+
+
+_KNOWN: dict[tuple[bytes, str | None], _Document] = {}  # half a kilobyte each
+_MOST_KNOWN = 200_000
+
+
+def _document(text: bytes, cluster: str | None) -> _Document:
+    """What is kept of a document, by a digest of its JSON."""
+    known = hashlib.blake2b(text, digest_size=_DIGEST).digest(), cluster
+    if (document := _KNOWN.get(known)) is None:
+        if len(_KNOWN) == _MOST_KNOWN:
+            _KNOWN.clear()
+            _row.cache_clear()  # whose derived values are of these
+        doc = _parse_document(text)
+        content = content_of(doc, _NOT_ASKED if cluster is None else ())
+        key = key_of(doc) or content
+        article = str(doc["article"]) if "article" in doc else None
+        passage = cluster_of(doc) if cluster is None else str(doc.get(cluster, ""))
+        document = _KNOWN[known] = _Document(bytes.fromhex(content), key, article, passage, str(doc.get("id", key)))
+    return document
 
 
 @lru_cache(maxsize=4096)
-def _document(text: bytes, cluster: str | None) -> _Document:
-    return _Document(parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"], cluster)
+def _parse_document(text: bytes) -> Any:
+    return parse_sample(b'{"doc_id": 0, "resps": [[null]], "doc": %s}' % text)["doc"]
 
 
 @lru_cache(maxsize=8192)
-def _row(document: _Document, text: bytes, values: bytes) -> _Row:
+def _row(derive: Derive | None, text: bytes, values: bytes) -> _Row:
+    """A row; of each `derive` its own, for the values that it derived."""
     row = parse_sample(b'{"doc_id": 0, "doc": {}%s}' % text)
     return _Row(row, FilteredAnswer(_filtered_answer(row).answer, _values(tuple(row["metrics"]), values)))
 
@@ -462,7 +464,6 @@ def digest_of(text: str) -> float:
     return float(int.from_bytes(digest, "little"))
 
 
-@lru_cache(maxsize=4096)  # runs of the same prompts
 def _digest(text: str) -> bytes:
     """16 bytes, zeros of an empty text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()

@@ -19,9 +19,9 @@ from lm_eval_tasks.runs.run import TaskRun
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = ("contents", "prompts", "responses")
-_LISTS = ("keys", "articles", "passages")
+_LISTS = ("keys", "articles", "passages", "ids")
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 """Errors that reading a damaged file can raise. No file is unpickled."""
 
@@ -54,7 +54,7 @@ def kept_file(folder: Path, task: TaskRun, samples: Path) -> Path:
 def _save(answers: Answers, stream: BinaryIO) -> None:
     """A line of JSON, which says what arrays follow it."""
     arrays = [getattr(answers, name) for name in _ARRAYS]
-    content: dict[str, Any] = {name: getattr(answers, name) for name in _LISTS} | {"ids": answers.ids, "filters": {}}
+    content: dict[str, Any] = {name: getattr(answers, name) for name in _LISTS} | {"filters": {}}
     for name, readings in answers.readings.items():
         arrays.append(readings.places)
         of_filter = content["filters"][name] = {}
@@ -68,10 +68,9 @@ def _save(answers: Answers, stream: BinaryIO) -> None:
 
 
 def _load(path: Path, samples: Path) -> Answers:
-    data = path.read_bytes()
-    end = data.index(b"\n") + 1
-    content = json.loads(data[: end - 1].decode("utf-8", "surrogatepass"))
-    starts = accumulate((np.dtype(of).itemsize * number for of, number in content["arrays"]), initial=end)
+    with path.open("rb") as stream:
+        content, data = json.loads(stream.readline().decode("utf-8", "surrogatepass")), stream.read()
+    starts = accumulate((np.dtype(of).itemsize * number for of, number in content["arrays"]), initial=0)
     arrays = (np.frombuffer(data, of, n, at) for (of, n), at in zip(content["arrays"], starts, strict=False))
     values: dict[str, Any] = {name: next(arrays) for name in _ARRAYS}
     values |= {name: content[name] and shared(tuple(content[name])) for name in _LISTS}
@@ -83,7 +82,7 @@ def _load(path: Path, samples: Path) -> Answers:
             for kind in _KINDS
         )
         readings[name] = FilteredAnswers(places, *columns)
-    return Answers(samples, readings=readings, ids={int(at): value for at, value in content["ids"].items()}, **values)
+    return Answers(samples, readings=readings, **values)
 
 
 _KINDS = ("columns", "derived")

@@ -89,7 +89,7 @@ class TaskAnswers(NamedTuple):
         logged = task.answers(measure)
         if not len(logged):
             raise CorruptSource(f"{logged.path}: no sample can be read")
-        ids = [logged.ids.get(place, key) for place, key in enumerate(logged.keys)]
+        ids = [*(logged.ids or logged.keys)]
         if len({*ids}) < len(ids):
             twice = next(name for place, name in enumerate(ids) if name in ids[:place])
             raise CorruptSource(f"{logged.path}: two documents have the id {twice!r}; marks name a document by its id")

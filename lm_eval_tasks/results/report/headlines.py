@@ -151,9 +151,7 @@ def _sentence(family: Family, metric: Metric, mean: Figure) -> str:
 # ------------------------------------------------------------------------------------------------------------- doubts
 
 
-def _doubts(
-    family: Family, metric: Metric, mean: Figure, about_answers: Mapping[str, Sequence[tuple[str, str, str]]]
-) -> tuple[Doubt, ...]:
+def _doubts(family: Family, metric: Metric, mean: Figure, about_answers: Mapping[str, Findings]) -> tuple[Doubt, ...]:
     """The doubts about a metric of a family of tasks, whose `mean` is shown; with those about the answers, by language."""
     details: dict[tuple[str, str], dict[str, str]] = {}
     for language, task in family.tasks.items():
@@ -187,9 +185,7 @@ def _merged(summary: str, details: Mapping[str, str], family: Family) -> str:
     return f"{summary} ({where}: {'; '.join([*texts[:_CONCERNED], *more])})"
 
 
-def _task_doubts(
-    task: TaskRun, metric: Metric, filter_name: str, about_answers: Sequence[tuple[str, str, str]]
-) -> Findings:
+def _task_doubts(task: TaskRun, metric: Metric, filter_name: str, about_answers: Findings) -> Findings:
     figure = task.figure(metric.name, filter_name)
     if not task.provenance and task.table is not None:
         yield "not_comparable", "the results do not say what it was measured on", ""
