@@ -29,13 +29,24 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share, marked_balanced_error
+from lm_eval_tasks.detection.marked import expected_share, marked_balanced_error
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 KINDS = ("spans", "labels")
 """Kinds of marks: the made-up parts of an answer, and whether an answer answers or declines."""
+
+
+class DrawnAnswer(NamedTuple):
+    """An answer that was drawn, as people marked it."""
+
+    weight: float  # its share of all words over its probability; 0 without words that count
+    # the mean of the annotators' shares of its words, of labels of those who say that it answers; None: nobody could tell
+    marked: float | None
+    declines: float = 0.0  # of labels the share of those who say that it declines
+    spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
+    left_out: float = 1.0  # probability that the draw leaves it out
 
 
 class TaskAnswers(NamedTuple):
@@ -52,6 +63,8 @@ class TaskAnswers(NamedTuple):
     answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
     digest: str
+    kind: str = "spans"
+    filter: str = "answer"  # whose reading counts
     labels: NDArray[np.float64] = np.empty(0)  # where people are to label the answers, the number of our label
     doubtful: NDArray[np.bool_] = np.empty(0, bool)  # whether that is less sure than others
 
@@ -104,6 +117,7 @@ class TaskAnswers(NamedTuple):
             *(label_chances(asked, doubtful) if kind == "labels" else numbers["words"], numbers.get("expected", none)),
             *(asked, bool(numbers.get("tagged", none).any())),
             run_digest(dict(zip(ids, texts, strict=True))),
+            *(kind, name),
             *(labels, doubtful),
         )
 
@@ -294,7 +308,7 @@ def _width_of_labels(run: TaskAnswers, drawn: Draw) -> float:
     """The width of the balanced error's bounds if people label the drawn answers as we do."""
     same = {
         name: DrawnAnswer(
-            "", 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
+            1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
         )
         for name, label in zip(run.ids, run.labels.tolist(), strict=True)
         if name in {*drawn.order}

@@ -27,8 +27,16 @@ from custom_metrics.usage.secrets import masked
 from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.data.tables import flag_of, read_json_lines
-from lm_eval_tasks.detection.marked import LABELS, DrawnAnswer, MarksOfTask
-from lm_eval_tasks.results.marks.draw import KINDS, Draw, TaskAnswers, chance_digest, language_of, reference_of
+from lm_eval_tasks.detection.marked import LABELS
+from lm_eval_tasks.results.marks.draw import (
+    KINDS,
+    Draw,
+    DrawnAnswer,
+    TaskAnswers,
+    chance_digest,
+    language_of,
+    reference_of,
+)
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -63,6 +71,13 @@ class Mark(NamedTuple):
     def inclusion(self, number: int) -> tuple[float, float]:
         """Of the document among so many draws: :meth:`Draw.inclusion`."""
         return self.draw.inclusion(self.chance, number)
+
+
+class MarksOfTask(NamedTuple):
+    """People's marks of a run's answers to a task."""
+
+    answers: Mapping[str, DrawnAnswer]  # by the document's id
+    description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
 
 
 def read_marks(paths: Iterable[Path]) -> list[Mark]:
@@ -196,7 +211,7 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
         UsageError: a mark of this task is of another answer, reference or draw; marks are of several draws; or a drawn
             answer has no mark.
     """
-    task, places = answers.task, {name: place for place, name in enumerate(answers.ids)}
+    task = answers.task
     mine = _marks_of_run(marks, answers, "spans")
     if not mine:
         return MarksOfTask({}, {})
@@ -206,15 +221,14 @@ def join(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | None = 
     counted, by_id = counted_draws(mine, task, complete_to, {name for name, share in shares.items() if not share})
     drawn = {}
     for name in counted:
-        text = answers.texts[places[name]]
         if not shares[name]:
-            drawn[name] = DrawnAnswer(text, 0.0, 0.0)
+            drawn[name] = DrawnAnswer(0.0, 0.0)
             continue
         marked = [mark.share for mark in by_id[name] if mark.spans is not None]
         included, left_out = by_id[name][0].inclusion(len(counted))
         weight, spans = shares[name] / included, sorted({s for mark in by_id[name] for s in mark.spans or ()})
         mean = fmean(marked) if marked else None
-        drawn[name] = DrawnAnswer(text, weight, mean, spans=spans, left_out=left_out)
+        drawn[name] = DrawnAnswer(weight, mean, spans=spans, left_out=left_out)
     counting = [mark for mark in mine if mark.id in drawn]
     kappa, several = kappa_of_words(counting)
     more = {"kappa": kappa, "answers_of_several": several, "suggested": sum(mark.suggested for mark in counting)}
@@ -232,7 +246,7 @@ def join_labels(marks: Sequence[Mark], answers: TaskAnswers, complete_to: int | 
     for name in counted:
         answered, declined = (fmean(mark.labels[label] for mark in by_id[name]) for label in LABELS[:2])
         included, _ = by_id[name][0].inclusion(len(counted))
-        drawn[name] = DrawnAnswer(by_id[name][0].answer, 1 / included, answered, declined)
+        drawn[name] = DrawnAnswer(1 / included, answered, declined)
     counting = [mark for mark in mine if mark.id in drawn]
     by_annotator: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for mark in counting:
