@@ -35,7 +35,7 @@ from lm_eval_tasks.definition import pairs
 from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.marks.draw import TaskAnswers
-from lm_eval_tasks.results.marks.lines import Mark, join, join_labels, read_marks
+from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
 from lm_eval_tasks.results.marks.rates import with_labels, with_spans
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
@@ -151,7 +151,7 @@ def _adding(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | 
         return None
     (run,) = read_runs([samples])
     answers = TaskAnswers.of(run.model, run.tasks[task], kinds[0])
-    joined = (join if kinds[0] == "spans" else join_labels)(marks, answers, complete_to)
+    joined = join(marks, answers, complete_to)
     if not joined.answers:
         return None
     if kinds[0] == "spans":
