@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
             )
-        drawn = draw(answers, arguments.answers, arguments.seed, kind)
-        contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
+        drawn = draw(answers, arguments.answers, arguments.seed)
+        contents.append(page_content(answers, drawn, arguments.categories, arguments.suggest, instructions))
         say(*_expectations(answers, drawn, contents[-1], arguments.answers))
     say(*_write(contents, arguments.output, arguments.format))
     say(*_next_commands(arguments, contents))
@@ -122,7 +122,7 @@ def _expectations(answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str
     documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
     yield f"{content['title']} ({len(drawn.order)} of {documents} documents of {models}, seed {drawn.seed})"
-    for row in expectations(answers, drawn.seed, content["kind"], (number, *NUMBERS)):
+    for row in expectations(answers, drawn.seed, (number, *NUMBERS)):
         bounds = "" if math.isnan(row.width) else f", 95 % bounds about {row.width:.2f} wide"
         yield f"  --answers {row.answers}: {row.items} answers to mark{bounds}"
     if content["kind"] == "spans" and not all(each.is_tagged for each in answers):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from custom_metrics.statistics.marked import (
     mean_share,
 )
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, PairedDifference
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS, Metric
 
 METRIC = f"{PREFIX}rate"
@@ -70,20 +71,6 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
     return sum(probabilities(places, [span_of(span) for span in spans])) / len(places)
 
 
-def draw_of(provenance: Mapping[str, Any], record: str = MARKS_RECORD) -> str:
-    """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
-    same: :mod:`~lm_eval_tasks.results.compare` asks this and :func:`shared_draw`, and nothing else."""
-    marks = provenance.get(record)
-    return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
-
-
-def shared_draw(draws: Iterable[str]) -> str:
-    """The draw whose rates are compared, of those of several runs: the one that most of them are of; of equally many the
-    first by name, so that the order of the runs does not matter."""
-    runs = Counter(draws)
-    return min(runs, key=lambda draw: (-runs[draw], draw), default="")
-
-
 class MarkedRate(Aggregation):
     """The rate by people's marks of some answers. Its rows are :data:`FIELDS`, clustered by the article that a
     value names; their context is the identity of the draw."""
@@ -103,7 +90,8 @@ class MarkedRate(Aggregation):
         return ["" if name is None else str(name) for name in names]
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
-        return super().rows(values)._replace(context=draw_of(source.provenance, self.record) if source else None)
+        marks = mapping(source.provenance.get(self.record)) if source else {}
+        return super().rows(values)._replace(context=str(marks.get("draw", "")))
 
     def counted(self, rows: Rows) -> NDArray[np.bool_]:
         """(documents,) whether people marked an answer that was drawn."""
@@ -137,14 +125,16 @@ class MarkedRate(Aggregation):
         return UNDEFINED if rate is None else rate[1].figure._replace(n=int((rate[0].weights > 0).sum()))
 
     def check(self, runs: Mapping[str, Rows]) -> Mapping[str, str]:
-        """Leaves out models without marks, and those whose marks are of another draw than :func:`shared_draw`."""
+        """Leaves out models without marks, and those whose marks are of another draw than most; of two draws with equally
+        many the first by name counts, so that the order of the runs does not matter."""
         apart = {
             model: f"the answers of {model} have no marks (`score --marks`)"
             for model, rows in runs.items()
             if np.isnan(rows.values[:, _WORDS]).all()
         }
         draws = {model: str(rows.context or "") for model, rows in runs.items() if model not in apart}
-        shared = shared_draw(draws.values())
+        runs_of = Counter(draws.values())
+        shared = min(runs_of, key=lambda draw: (-runs_of[draw], draw), default="")
         together = [model for model, draw in draws.items() if draw == shared]
         if others := [model for model in draws if model not in together]:
             why = (

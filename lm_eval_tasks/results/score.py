@@ -40,8 +40,6 @@ from lm_eval_tasks.results.marks.rates import with_labels, with_spans
 from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
 
-__all__ = ["Work", "score", "tag_part"]
-
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 _SHARED = ("system_instruction", "system_instruction_sha", "chat_template", "chat_template_sha", "fewshot_as_multiturn")
@@ -254,10 +252,8 @@ def _earlier_results(samples: Path) -> dict[str, Any]:
     path = _results_of(samples)
     try:
         return read_results(path)
-    except FileNotFoundError:
-        why = f"{path} is not there"
-    except ValueError as error:
-        why = str(error)
+    except (FileNotFoundError, ValueError) as error:
+        why = str(error) if isinstance(error, ValueError) else f"{path} is not there"
     log.warning("%s: the results will not say which model gave the answers", why)
     return {}
 
@@ -322,14 +318,10 @@ class Work(NamedTuple):
         mine = re.compile(re.escape(self._stem()) + r"(\.part\d+)?\.jsonl")
         return sorted(path for path in self.folder.glob(".spans_*.jsonl") if mine.fullmatch(path.name))
 
-    def span_file(self, number: int) -> Path:
-        """The file of spans of one process; that of the first has no number."""
-        return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
-
     def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
         """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
-        mine = self.span_file(number)
+        mine = self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
         other_stores = [path for path in self.span_files() if path != mine]
         return StoredDetector(detector, mine, options, other_stores, (number, size))
 
@@ -352,19 +344,14 @@ class LoggedAnswers(DocumentAnswerer):
 
 
 def _tag_together(work: Work) -> None:
-    launch = processes.here()
-    tag_part(work, launch.rank, launch.number)
-    processes.barrier()
-
-
-def tag_part(work: Work, number: int, size: int) -> None:
-    """Tag the part of one of `size` processes. If the detector fails, its spans so far are stored."""
-    answerer = LoggedAnswers(work.samples())
+    """Tag the part of this process, and wait for the others. If the detector fails, its spans so far are stored."""
+    launch, answerer = processes.here(), LoggedAnswers(work.samples())
     tasks = work.task_manager().load(list(work.files))["tasks"]
-    with filters.wrapped(lambda detector: work.stored_detector(detector, number, size)):
+    with filters.wrapped(lambda detector: work.stored_detector(detector, launch.rank, launch.number)):
         for task in tasks.values():
             task.build_all_requests()
             requests = list(task.instances)
             for request, answer in zip(requests, answerer.generate_until(requests), strict=True):
                 request.resps.append(answer)
             task.apply_filters()
+    processes.barrier()

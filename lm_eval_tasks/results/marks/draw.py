@@ -218,15 +218,14 @@ def language_of(answer: Answer, of_task: str) -> str:
     return str(answer.doc.get("language") or of_task)
 
 
-def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans") -> Draw:
-    """Draw documents.
+def draw(runs: Sequence[TaskAnswers], number: int, seed: int) -> Draw:
+    """Draw documents. For spans a document's chance is its share of the words of all answers, the mean over the runs; for
+    labels that of :func:`label_chances`.
 
     Args:
         runs: of one task, with the same documents.
         number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
-        kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
-            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.draw.label_chances`.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -287,17 +286,14 @@ class Expectation(NamedTuple):
     width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest
 
 
-def expectations(
-    runs: Sequence[TaskAnswers], seed: int, kind: str = "spans", numbers: Sequence[int] = NUMBERS
-) -> list[Expectation]:
+def expectations(runs: Sequence[TaskAnswers], seed: int, numbers: Sequence[int] = NUMBERS) -> list[Expectation]:
     """Forecasts for numbers of answers, or for all answers where there are fewer. The other arguments are those of
     :func:`draw`."""
-    with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
-    to_mark = with_words if kind == "spans" else [{*run.ids} for run in runs]
-    width_of = _width if kind == "spans" else _width_of_labels
+    to_mark = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
+    width_of = _width if runs[0].kind == "spans" else _width_of_labels
     expected = {}
     for number in sorted(numbers):
-        drawn = draw(runs, number, seed, kind)
+        drawn = draw(runs, number, seed)
         items = sum(name in names for name in drawn.order for names in to_mark)
         width = max(width_of(run, drawn) for run in runs)
         expected[len(drawn.order)] = Expectation(len(drawn.order), items, width)
