@@ -34,7 +34,6 @@ ONES = [1] * 5
         ([0.0] * 5, HALVES, 0.4, 0.0, 0.0, 0.521824, 0.0, 0.0),
         # too few for bounds
         (HALVES[:4], HALVES[:4], 0.4, 0.5, NAN, NAN, NAN, 0.0),
-        ([], [], 0.4, NAN, NAN, NAN, NAN, 0.0),
     ],
 )
 def test_exact_cases(

@@ -75,13 +75,13 @@ class MarkedMean(NamedTuple):
     alone: Figure  # by the marks alone
     residuals: Floats  # ([2,] answers) by how much one draw of each differs from the mean; two rows where of questions
     freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
-    units: tuple[Floats, Floats, float, Floats] | None = None  # of two-part bounds; None: the spread seen tells all
+    units: tuple[Floats, Floats, float, Floats]  # of two-part bounds
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
         value, _, _, error, number = self.figure
         low, high = _bounds(value, error, self.freedom, number, level)
-        if self.units is not None and not math.isnan(low) and not math.isinf(self.freedom):
+        if not math.isnan(low) and not math.isinf(self.freedom):
             at_most, at_least = two_part_bounds(*self.units, level)
             return min(low, max(0.0, float(at_most))), max(high, float(at_least))
         return low, high
@@ -99,7 +99,7 @@ def marked_mean(
     """The mean of all answers, ``mean(h) - lambda * (mean(f) - F)``, lambda in [0, 1] by least squares of h on f.
 
     Args:
-        draws: which answers were drawn.
+        draws: which answers were drawn, one or more.
         marked: (answers,) h, what people say of each, such as the share of its words that is made up.
         expected: (answers,) f, the same by the detector.
         of_all: F, the mean of f over all answers of the run, weighted as the draws are.
@@ -109,11 +109,9 @@ def marked_mean(
         The mean with 95 % bounds by Student's t on its logit. At 0 and 1, and where all draws say the same, they are by t
         alone, and no narrower than those of a share without a hit (Clopper and Pearson 1934). The standard error is HC3
         (MacKinnon and White 1985); where all answers were drawn it is 0, and both bounds are the value. There are no bounds
-        below five of several draws; without a draw all is ``nan``.
+        below five of several draws.
     """
     h, f = np.asarray(marked, float), np.asarray(expected, float)
-    if not len(h):
-        return MarkedMean(UNDEFINED, 0.0, UNDEFINED, h, math.nan)
     counts = draws.weights > 0
     if not counts.all():
         mean = marked_mean(draws.only(counts), h[counts], f[counts], of_all, of_questions)

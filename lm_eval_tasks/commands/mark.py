@@ -81,11 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _page_name(content: dict[str, Any], contents: Sequence[dict[str, Any]]) -> str:
-    task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
-    return f"marking{task}.html"
-
-
 def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
     """Write a page for each content, or files for Label Studio to import; returns the paths."""
     from lm_eval_tasks.results.marks.lines import project
@@ -93,11 +88,10 @@ def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[
 
     files: dict[Path, str] = {}
     for content in contents:
-        name = _page_name(content, contents)
+        task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
         if form == "page":
-            files[folder / name] = marking_page(content)
+            files[folder / f"marking{task}.html"] = marking_page(content)
         else:
-            task = name.removeprefix("marking").removesuffix(".html")
             tasks, interface = project(content)
             files[folder / f"tasks{task}.json"] = json.dumps(tasks, ensure_ascii=False, indent=1)
             files[folder / f"interface{task}.xml"] = interface

@@ -55,26 +55,19 @@ def score(
     marks: Sequence[Path] = (),
     complete_to: int | None = None,
 ) -> list[Path]:
-    """Tag and score the answers of earlier runs.
+    """Tag and score the answers of earlier runs; return the results files, one for each model.
 
     Processes that ``accelerate launch`` or ``torchrun`` started share the tagging. One of them scores, so the numbers are
-    those of one process.
-
-    The detector's spans are stored in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
-    the same command continues from there.
+    those of one process; the others return nothing. The detector's spans are stored in ``.spans_<detector>.jsonl`` beside
+    the results until these are written. After a kill, the same command continues from there.
 
     Args:
         path: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
-        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
-            :func:`lm_eval_tasks.clapnq.dataset.load`.
-        output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
-            Default: beside the samples.
-        marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
-            ``marked_rate``; labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
+        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load`.
+        output: folder for the files; for several models, the parent of a folder for each. Default: beside the samples.
+        marks: files of people's marks: spans for ``marked_rate``; labels, without a detector, for
+            ``marked_balanced_error`` and so on.
         complete_to: count only the first draws of marks, so many.
-
-    Returns:
-        The results files, one for each model; none in the processes of a launch that do not score.
 
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.

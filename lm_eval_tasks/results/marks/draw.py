@@ -60,7 +60,7 @@ class TaskAnswers(NamedTuple):
     texts: Sequence[str]  # of the answers, as a detector gets them
     words: NDArray[np.float64]  # that count, of labels chances; 0 for an answer that abstains from given passages
     expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
-    answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
+    answerable: NDArray[np.bool_]  # of labels whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
     digest: str
     kind: str = "spans"
@@ -84,7 +84,7 @@ class TaskAnswers(NamedTuple):
                 f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
                 f"held against a text{'; --kind labels is for this task' if can_be_labelled(task) else ''}"
             )
-        of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
+        given = task.benchmark == "clapnq" or task.task == LOGGED  # passages, from which an answer may abstain
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
             if kind == "labels":
@@ -96,8 +96,7 @@ class TaskAnswers(NamedTuple):
                 share = expected_share(text, spans, language)
             except ValueError as error:
                 raise CorruptSource(f"{task.samples}, document {answer.doc.get('id')!r}: {error}") from error
-            asked = not of_clapnq or bool(answer.doc.get("answerable"))
-            return {"answer": text, "words": number, "expected": share, "asked": asked, "tagged": spans is not None}
+            return {"answer": text, "words": number, "expected": share, "tagged": spans is not None}
 
         logged = task.answers(measure)
         if not len(logged):
@@ -110,15 +109,15 @@ class TaskAnswers(NamedTuple):
         values = logged.readings[name].derived
         texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
         numbers = {key: np.nan_to_num(column.numbers) for key, column in values.items()}
-        asked, none = numbers["asked"] > 0, np.zeros(len(ids))
-        labels, doubtful = numbers.get("label", none), numbers.get("doubtful", none) > 0
+        none = np.zeros(len(ids))
+        asked, doubtful = (numbers.get(key, none) > 0 for key in ("asked", "doubtful"))
         return cls(
             *(task.task, model, task.language or "en", logged, ids, texts),
             *(label_chances(asked, doubtful) if kind == "labels" else numbers["words"], numbers.get("expected", none)),
             *(asked, bool(numbers.get("tagged", none).any())),
             run_digest(dict(zip(ids, texts, strict=True))),
             *(kind, name),
-            *(labels, doubtful),
+            *(numbers.get("label", none), doubtful),
         )
 
     @property
@@ -155,28 +154,17 @@ class Draw(NamedTuple):
 
     def fields(self, name: str) -> dict[str, Any]:
         """The fields of a document's line about the draw; one line of a file has :attr:`listed`, too."""
-        digest = chance_digest(name, self.chances[name], self.seed, self.runs)
-        return {
-            "chance": self.chances[name],
-            "chance_digest": digest,
-            "draw": {"seed": self.seed, "runs": [*self.runs]},
-        }
+        chance = self.chances[name]
+        digest = chance_digest(name, chance, self.seed, self.runs)
+        return {"chance": chance, "chance_digest": digest, "draw": {"seed": self.seed, "runs": [*self.runs]}}
 
     @property
     def listed(self) -> dict[str, Any]:
         """The order of the draw, its thresholds (``None``, as JSON has no infinity, where all are drawn), and the digest of
-        both."""
-        return {
-            "order": [*self.order],
-            "thresholds": [None if math.isinf(value) else value for value in self.thresholds],
-            "digest": self.digest,
-        }
-
-    @property
-    def digest(self) -> str:
-        """The digest of seed, runs, order and thresholds."""
+        seed, runs, and both."""
         thresholds = [None if math.isinf(value) else float(value) for value in self.thresholds]
-        return _digest([self.seed, [*self.runs], [*self.order], thresholds])
+        digest = _digest([self.seed, [*self.runs], [*self.order], thresholds])
+        return {"order": [*self.order], "thresholds": thresholds, "digest": digest}
 
 
 def chance_digest(name: str, chance: float, seed: int, runs: Sequence[str]) -> str:

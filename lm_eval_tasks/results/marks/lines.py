@@ -125,7 +125,7 @@ def _note_draw(row: Mapping[str, Any], draws: dict[str, Draw]) -> None:
         draw = Draw(seed, tuple(runs or ()), tuple(order or ()), numbers)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         pass
-    if draw is None or fields.get("digest") != draw.digest:
+    if draw is None or fields.get("digest") != draw.listed["digest"]:
         raise ValueError("order or thresholds of the draw were changed; take the line as the page saved it")
     shorter, longer = sorted((draw, draws.get(_draw_key(row), draw)), key=lambda each: len(each.order))
     if longer.order[: len(shorter.order)] != shorter.order:
