@@ -37,11 +37,6 @@ _ESCAPED = re.compile(
 _INLINE = re.compile(r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
 
-_NAMES = {  # kind to the things to do, and the beginning of the saved file's name
-    "spans": ("answers to mark", "marks"),
-    "labels": ("answers to label", "labels"),
-}
-
 
 def page_content(
     runs: Sequence[TaskAnswers],
@@ -65,11 +60,11 @@ def page_content(
     for item in items[:1]:  # on every line the order would make files grow by the square of the draws
         item["line"]["draw"] = {**item["line"]["draw"], **drawn.listed}
     task, kind, language = runs[0].task, runs[0].kind, runs[0].language
-    number_of, file = _NAMES[kind]
+    todo = "label" if kind == "labels" else "mark"
     return {
         "kind": kind,
-        "title": f"{task}: {len(items)} {number_of}",
-        "file": f"{file}_{task}",
+        "title": f"{task}: {len(items)} answers to {todo}",
+        "file": f"{todo}s_{task}",
         "language": language,
         "direction": direction(language),
         "categories": [*CATEGORIES] if categories else [],
