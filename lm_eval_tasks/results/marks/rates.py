@@ -178,6 +178,6 @@ def _add_rates(
         table[f"{metric.name},{answers.filter}"] = figure.value
         error = figure.standard_error if math.isfinite(figure.standard_error) else "N/A"
         table[f"{metric.name}_stderr,{answers.filter}"] = error
-        results["higher_is_better"].setdefault(answers.task, {})[metric.name] = metric.higher_is_better
+        results.setdefault("higher_is_better", {}).setdefault(answers.task, {})[metric.name] = metric.higher_is_better
     if not is_first:
         results["results"][answers.task] = ordered(table, [entry["metric"] for entry in config["metric_list"]])
