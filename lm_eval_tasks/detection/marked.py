@@ -33,7 +33,7 @@ from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS, Metric
 
 METRIC = f"{PREFIX}rate"
-MARKS_RECORD, LABELS_RECORD = RECORDS = ("marks", "label_marks")
+MARKS_RECORD, LABELS_RECORD = ("marks", "label_marks")
 """Names in a task's provenance: what ``marked_rate`` rests on, and what rates by labels do."""
 MARKED_RATE = Metric(
     METRIC,

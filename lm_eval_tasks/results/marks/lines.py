@@ -279,21 +279,27 @@ def _difference(mark: Mark, answers: TaskAnswers, places: Mapping[str, int]) -> 
 
 
 def kappa_of(marks: Sequence[Mark]) -> tuple[float | None, int]:
-    """Cohen's kappa of what annotators say of the same answers, their labels or their words, the mean over pairs; and the
-    number of answers of several annotators. ``None`` for a kappa without two annotators of one answer, or where both say
-    one thing throughout."""
-    from sklearn.metrics import cohen_kappa_score
-
+    """:func:`mean_kappa` of what annotators say of the same answers: their labels, or their words, marked or not."""
     by_answer: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(dict)
     for mark in marks:
         if mark.kind == "labels" or mark.spans is not None:
             by_answer[mark.run, mark.id][mark.annotator] = mark.codes
+    return mean_kappa(by_answer.values())
+
+
+def mean_kappa(labels: Iterable[Mapping[str, Sequence[int]]]) -> tuple[float | None, int]:
+    """Cohen's kappa, the mean over pairs of annotators, and the number of items that several labelled, from the labels of
+    each item by annotator. ``None`` for a kappa without two annotators of one item, or without two labels."""
+    from sklearn.metrics import cohen_kappa_score
+
     pairs: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for codes in by_answer.values():
-        for first, second in combinations(sorted(codes), 2):
-            pairs[first, second] += zip(codes[first], codes[second], strict=True)
+    several = 0
+    for by_annotator in labels:
+        several += len(by_annotator) > 1
+        for first, second in combinations(sorted(by_annotator), 2):
+            pairs[first, second] += zip(by_annotator[first], by_annotator[second], strict=True)
     kappas = [float(cohen_kappa_score(*zip(*each, strict=True))) for each in pairs.values() if len({*chain(*each)}) > 1]
-    return (fmean(kappas) if kappas else None), sum(len(codes) > 1 for codes in by_answer.values())
+    return (fmean(kappas) if kappas else None), several
 
 
 def _first_faults(what: str, faults: Sequence[str]) -> str:
