@@ -223,11 +223,11 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         setattr(general, key, earlier.get(key))
 
 
-def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
-    """Move complete files to their place, the results last. They are checked to have all `rows` of a task, as the harness
-    only logs a failure to write them."""
+def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int | None]) -> Path:
+    """Move complete files to their place, the results last. They are checked to have all `rows` of a task, where the number
+    is known: the harness only logs a failure to write them."""
     results = f"results_{date}.json"
-    lengths: dict[str, int | None] = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
+    lengths = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
     for name, number in {**lengths, results: None}.items():
         path = partial / name
         if not path.is_file() or number not in (None, path.read_bytes().count(b"\n")):
@@ -259,11 +259,12 @@ def _write_anew(files: Mapping[str, Path], added: Mapping[str, _Adding], folder:
     for source, tasks in sources.items():
         if not source.is_file():
             raise UsageError(f"{files[tasks[0]]}: no results file is beside it to add the rates to")
-        results, date, places = read_results(source), datetime.now().isoformat().replace(":", "-"), {}
+        results, date = read_results(source), datetime.now().isoformat().replace(":", "-")
+        written: dict[str, int | None] = {}
         with locked_folder(folder) as hidden:
             for name in results["configs"]:
                 file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
-                part = hidden / file.name
+                part = hidden / f"samples_{name}_{date}.jsonl"
                 if name in tasks:
                     rows = (row for _, row in read_rows_with_offsets(file, parse_sample))
                     with part.open("w", encoding="utf-8") as stream:
@@ -274,11 +275,11 @@ def _write_anew(files: Mapping[str, Path], added: Mapping[str, _Adding], folder:
                     copyfile(file, part)
                 else:
                     continue
-                places[part] = folder / f"samples_{name}_{date}.jsonl"
+                written[name] = None
             text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
-            (hidden / "results").write_text(text, "utf-8")
-            move_whole({**places, hidden / "results": folder / f"results_{date}.json"})
-        yield folder / f"results_{date}.json"
+            (hidden / f"results_{date}.json").write_text(text, "utf-8")
+            moved = _move(hidden, folder, date, written)
+        yield moved
 
 
 # ------------------------------------------------------------------------------------------------------ tagging
