@@ -75,8 +75,8 @@ def annotated(
     from lm_eval_tasks.results.marks.draw import TaskAnswers, draw
     from lm_eval_tasks.results.marks.page import page_content
 
-    answers = [TaskAnswers.of(run.model, run.tasks[task]) for run in read_runs(runs)]
-    content = page_content(answers, draw(answers, number, seed=1, kind=kind), kind)
+    answers = [TaskAnswers.of(run.model, run.tasks[task], kind) for run in read_runs(runs)]
+    content = page_content(answers, draw(answers, number, seed=1))
     rest = {"annotator": annotator, "note": "", "seconds": 30.0, "suggested": False, "cannot_tell": False}
     rows = [{**item["line"], **rest, **say(item["line"])} for item in content["items"]]
     folder.mkdir(exist_ok=True)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.results.marks.draw import Draw, TaskAnswers, chance_digest, run_digest
-from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of_words, read_marks
+from lm_eval_tasks.results.marks.lines import Mark, join, kappa_of, read_marks
 
 ANSWERS = {"a": "one two three four", "b": "five six", "c": "seven eight", "d": ""}
 NUMBERS = np.array([len(answer.split()) for answer in ANSWERS.values()], float)
@@ -79,10 +79,11 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
     [
         (line(kind="rude"), "kind is 'rude', none of spans, labels"),
         (line(annotator=""), "annotator is '', not a text"),
-        (line(chance=0), "chance is 0, not a number between 0 and 1"),
+        (line(chance=0), "chance is 0, not that of its draw"),
         (line(chance=True), "chance is True"),
-        (line(draw=[]), "draw is not an object with seed, runs and order"),
-        (line(draw=draw_of("b")), "its draw does not have 'a'"),
+        (line(draw=[]), "no line says the order of its draw"),
+        (line(draw=draw_of("b")), "its draw begins otherwise than that of another line"),
+        (line(draw=draw_of("b", seed=2)), "its draw does not have 'a'"),
         (line(draw=draw_of("a", runs=["0"])), f"its draw does not have '{DIGEST}'"),
         (line(spans=None), "spans is NoneType, not a list"),
         (line(spans=[[0, 19, "entity"]]), "a span ends at 19, but the answer has 18 characters"),
@@ -90,7 +91,6 @@ def test_marks_of_other_answers_are_refused(tmp_path: Path, rows: list[dict[str,
         (line(spans=[[1.5, 3, "entity"]]), r"a span is \[start, end, category\]"),
         (line(cannot_tell="yes"), "cannot_tell is 'yes', neither true nor false"),
         (line(cannot_tell=None), "cannot_tell is None"),
-        (line(cannot_tell=True), "it has spans, and cannot_tell"),
         (line(suggested=1), "suggested is 1, neither true nor false"),
         ("{", "no JSON"),
         ("[]", "expected a JSON object"),
@@ -117,8 +117,8 @@ def test_agreement_is_of_words_and_of_pairs_of_annotators(tmp_path: Path) -> Non
         line("a", "cleo", cannot_tell=True, spans=None),
         line("b", "anna"),
     )
-    assert kappa_of_words(marks) == (0.5, 1)
-    assert kappa_of_words(marks[3:]) == (None, 0)
+    assert kappa_of(marks) == (0.5, 1)
+    assert kappa_of(marks[3:]) == (None, 0)
 
 
 def test_answers_are_joined_with_what_annotators_marked(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_a_changed_order_or_threshold_is_refused(tmp_path: Path, changes: dict[s
 def test_a_changed_chance_is_refused(tmp_path: Path, runs: list[str], changes: dict[str, Any]) -> None:
     rows = [line(name, draw=draw_of(runs=runs)) for name in "abc"]
     assert len(join(read(tmp_path, *rows), RUN).answers) == 3
-    with pytest.raises(UsageError, match=r"line 1: chance 0\.[35] of a is not that of its draw; take the line as the"):
-        join(read(tmp_path, {**rows[0], **changes}, *rows[1:]), RUN)
+    with pytest.raises(CorruptSource, match=r"line 1: chance is 0\.[35], not that of its draw; take the line as the"):
+        read(tmp_path, {**rows[0], **changes}, *rows[1:])
 
 
 def test_the_first_draws_count_where_later_ones_have_no_mark(tmp_path: Path) -> None:

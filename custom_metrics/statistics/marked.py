@@ -57,17 +57,9 @@ class Draws(NamedTuple):
     @classmethod
     def of(cls, weights: ArrayLike, clusters: Sequence[Any] | None = None, left_out: ArrayLike | None = None) -> Draws:
         """Without `left_out` the drawn answers are next to nothing of the run. An answer of weight 0 adds nothing to a
-        mean: it keeps its place beside another run's. ValueError where lengths differ, a weight is negative, all are 0, or
-        a probability is none."""
+        mean: it keeps its place beside another run's."""
         each = np.asarray(weights, float)
-        left = np.ones(each.shape) if left_out is None else np.asarray(left_out, float)
-        if each.ndim != 1 or left.shape != each.shape or len(each if clusters is None else clusters) != len(each):
-            raise ValueError("weights, clusters and left_out have one value for each drawn answer")
-        if not ((each >= 0).all() and (each.any() or not len(each))):
-            raise ValueError("a weight is not negative, nor are all 0")
-        if not ((left >= 0) & (left <= 1)).all():
-            raise ValueError("a probability of being left out is not between 0 and 1")
-        return cls(each, clusters, left)
+        return cls(each, clusters, np.ones(each.shape) if left_out is None else np.asarray(left_out, float))
 
     def only(self, chosen: NDArray[np.bool_]) -> Draws:
         names = self.clusters
@@ -83,18 +75,16 @@ class MarkedMean(NamedTuple):
     alone: Figure  # by the marks alone
     residuals: Floats  # ([2,] answers) by how much one draw of each differs from the mean; two rows where of questions
     freedom: float  # degrees of freedom of the standard error; inf: all answers were drawn, which leaves no error
-    scale: tuple[float, float]
-    units: tuple[Floats, Floats, float, Floats] | None = None  # of two-part bounds; None: the spread seen tells all
+    units: tuple[Floats, Floats, float, Floats]  # of two-part bounds
 
     def bounds(self, level: float = SIGNIFICANCE) -> tuple[float, float]:
         """Bounds that miss the mean with this probability, of the same form as the 95 % ones of the figure."""
-        lowest, width = self.scale[0], self.scale[1] - self.scale[0]
         value, _, _, error, number = self.figure
-        low, high = _bounds((value - lowest) / width, error / width, self.freedom, number, level)
-        if self.units is not None and not math.isnan(low) and not math.isinf(self.freedom):
+        low, high = _bounds(value, error, self.freedom, number, level)
+        if not math.isnan(low) and not math.isinf(self.freedom):
             at_most, at_least = two_part_bounds(*self.units, level)
-            low, high = min(low, max(0.0, float(at_most))), max(high, float(at_least))
-        return lowest + low * width, lowest + high * width
+            return min(low, max(0.0, float(at_most))), max(high, float(at_least))
+        return low, high
 
     @property
     def worth(self) -> float:
@@ -104,70 +94,51 @@ class MarkedMean(NamedTuple):
 
 
 def marked_mean(
-    draws: Draws,
-    marked: ArrayLike,
-    expected: ArrayLike,
-    of_all: float,
-    scale: tuple[float, float] = (0.0, 1.0),
-    of_questions: bool = False,
+    draws: Draws, marked: ArrayLike, expected: ArrayLike, of_all: float, of_questions: bool = False
 ) -> MarkedMean:
     """The mean of all answers, ``mean(h) - lambda * (mean(f) - F)``, lambda in [0, 1] by least squares of h on f.
 
     Args:
-        draws: which answers were drawn.
+        draws: which answers were drawn, one or more.
         marked: (answers,) h, what people say of each, such as the share of its words that is made up.
         expected: (answers,) f, the same by the detector.
         of_all: F, the mean of f over all answers of the run, weighted as the draws are.
-        scale: the least and the greatest value there can be.
         of_questions: whether the bounds are for questions like these, which a difference is about. The value is the same.
 
     Returns:
-        The mean with 95 % bounds by Student's t on the logit of its place on the scale. At the ends of the scale, and where
-        all draws say the same, they are by t alone, and no narrower than those of a share without a hit (Clopper and
-        Pearson 1934). The standard error is HC3 (MacKinnon and White 1985); where all answers were drawn it is 0, and both
-        bounds are the value. There are no bounds below five of several draws; without a draw all is ``nan``.
-
-    Raises:
-        ValueError: not one value for each drawn answer, or one outside the scale.
+        The mean with 95 % bounds by Student's t on its logit. At 0 and 1, and where all draws say the same, they are by t
+        alone, and no narrower than those of a share without a hit (Clopper and Pearson 1934). The standard error is HC3
+        (MacKinnon and White 1985); where all answers were drawn it is 0, and both bounds are the value. There are no bounds
+        below five of several draws.
     """
     h, f = np.asarray(marked, float), np.asarray(expected, float)
-    if not h.shape == f.shape == draws.weights.shape:
-        raise ValueError(f"{h.shape} marks and {f.shape} expected values of {draws.weights.shape} drawn answers")
-    if not all(scale[0] <= value <= scale[1] for value in (*h, *f, of_all)):
-        raise ValueError(f"a value is not between {scale[0]} and {scale[1]}")
-    if not len(h):
-        return MarkedMean(UNDEFINED, 0.0, UNDEFINED, h, math.nan, scale)
     counts = draws.weights > 0
     if not counts.all():
-        mean = marked_mean(draws.only(counts), h[counts], f[counts], of_all, scale, of_questions)
+        mean = marked_mean(draws.only(counts), h[counts], f[counts], of_all, of_questions)
         residuals = np.zeros((*mean.residuals.shape[:-1], len(h)))
         residuals[..., counts] = mean.residuals * len(h) / counts.sum()
         return mean._replace(residuals=residuals)
     of_run = h if of_questions else None
-    alone = _mean(draws, h, h, 0.0, scale, of_run)
+    alone = _mean(draws, h, h, 0.0, of_run)
     parts = draws.weights * np.sqrt(draws.left_out)  # of what a draw never leaves out the slope need not fit
     deviations = parts * _deviations(draws, f)
     squares = float(deviations @ deviations)
-    if squares < 1e-12 * (scale[1] - scale[0]) ** 2 or alone.figure.n < FEWEST_DRAWS:
+    if squares < 1e-12 or alone.figure.n < FEWEST_DRAWS:
         return alone
     slope = min(1.0, max(0.0, float(parts * deviations @ _deviations(draws, h)) / squares))
     leverage = deviations**2 / squares if 0 < slope < 1 else None
-    mean = _mean(draws, h, h - slope * f, slope * of_all, scale, of_run, leverage)
+    mean = _mean(draws, h, h - slope * f, slope * of_all, of_run, leverage)
     return mean._replace(slope=slope, alone=alone.figure)
 
 
 def marked_difference(*strata: tuple[Draws, MarkedMean | MarkedShare, MarkedMean | MarkedShare]) -> PairedDifference:
     """The difference of two models' means, and the mean over strata, such as languages, of which `strata` have the draws
-    and two means ``of_questions`` of these draws (else ValueError).
+    and two means ``of_questions`` of these draws.
 
     An answer that counts for one model only (the other's has no words, or nobody could judge it) is in that model's mean.
     Leaving it out of both would be biased: models abstain where others make things up. The 95 % bounds are by MOVER; p is
     the level at which such bounds touch 0. Both are ``nan`` where a mean has no bounds. ``n`` is the number of draws.
     """
-    for draws, first, second in strata:
-        shape = first.residuals.shape
-        if not (shape == second.residuals.shape and shape[-1:] == draws.weights.shape):
-            raise ValueError("both means are of the same draws")
     correlations = [_correlation(draws, first.residuals, second.residuals) for draws, first, second in strata]
     values = np.array([[mean.figure.value for mean in means] for _, *means in strata])
     of_first, of_second = map(float, values.mean(axis=0))
@@ -217,7 +188,6 @@ def _mean(
     marked: Floats,
     values: Floats,
     shift: float,
-    scale: tuple[float, float],
     of_run: Floats | None,
     leverage: Floats | None = None,
 ) -> MarkedMean:
@@ -229,7 +199,7 @@ def _mean(
     Where `left_out` is 1 nothing is added.
     """
     number = len(values)
-    units = _units(draws, np.column_stack([marked, values + shift]), scale, of_run is not None)
+    units = _units(draws, np.column_stack([marked, values + shift]), of_run is not None)
     weights = draws.weights / draws.weights.mean()
     residuals = weights * _deviations(draws, values)
     if leverage is not None:
@@ -242,22 +212,21 @@ def _mean(
         draws = draws._replace(left_out=np.ones(len(values)))
     mean = float(np.average(values, weights=draws.weights)) + shift
     error, freedom = _standard_error(draws, residuals, leverage is not None)
-    plain = MarkedMean(_figure(mean, error, freedom, number, scale), 0.0, UNDEFINED, residuals, freedom, scale, units)
+    figure = Figure(min(1.0, max(0.0, mean)), standard_error=error, n=number)
+    plain = MarkedMean(figure, 0.0, UNDEFINED, residuals, freedom, units)
     low, high = plain.bounds()
-    figure = plain.figure._replace(low=low, high=high)
+    figure = figure._replace(low=low, high=high)
     return plain._replace(figure=figure, alone=figure)
 
 
-def _units(
-    draws: Draws, columns: Floats, scale: tuple[float, float], of_questions: bool
-) -> tuple[Floats, Floats, float, Floats]:
+def _units(draws: Draws, columns: Floats, of_questions: bool) -> tuple[Floats, Floats, float, Floats]:
     """The units of a mean's two-part bounds: answers, or clusters. `columns` are (answers, 2), marked part and value.
 
     All of K answers that the draw left out with probability L stay unseen with probability L^K, as if so many more had been
     drawn with replacement as -log(L) is more than 1 - L.
     """
     weights = draws.weights / draws.weights.max()
-    rows = np.column_stack([weights, weights[:, None] * (columns - scale[0]) / (scale[1] - scale[0])])
+    rows = np.column_stack([weights, weights[:, None] * columns])
     of_units, *sums = sums_by_cluster(rows, draws.clusters).T
     left = 1.0 if of_questions else float(np.average(draws.left_out, weights=weights))
     more = -math.log(left) / (1 - left) if 0 < left < 1 else 1.0
@@ -265,15 +234,8 @@ def _units(
     return parts, of_units, more, values
 
 
-def _figure(mean: float, error: float, freedom: float, number: int, scale: tuple[float, float]) -> Figure:
-    lowest, width = scale[0], scale[1] - scale[0]
-    place = min(1.0, max(0.0, (mean - lowest) / width))
-    value, low, high = (lowest + part * width for part in (place, *_bounds(place, error / width, freedom, number)))
-    return Figure(value, low, high, error, number)
-
-
 def _bounds(mean: float, error: float, freedom: float, number: int, level: float = SIGNIFICANCE) -> tuple[float, float]:
-    """The bounds of a mean on a scale of 0 to 1; those of a smaller level hold those of a larger one."""
+    """The bounds of a mean; those of a smaller level hold those of a larger one."""
     from scipy.special import expit, logit
 
     if math.isnan(error) or math.isinf(freedom):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from custom_metrics.abstention import is_abstention
 from custom_metrics.scores import judging
 from custom_metrics.scores.grounding import retrieval_figures
 from custom_metrics.statistics.figures import Figure
@@ -142,9 +141,7 @@ class ClapnqTask(DetectingTask, PromptedTask):
         from lm_eval_tasks.clapnq import hallucination
 
         tagged = json.loads(results[0])
-        values = {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
-        abstains = is_abstention(tagged["answer"], hallucination.LANGUAGE)
-        return {**values, **self.marked_value(doc, tagged, counts=not abstains)}
+        return {**super().process_results(doc, [tagged["answer"]]), **hallucination.process_results(doc, tagged)}
 
     def provenance(self) -> dict[str, Any]:
         record = super().provenance()

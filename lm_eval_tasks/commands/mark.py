@@ -73,17 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{task}: no detector has read all answers, so none can suggest; `lm-eval-grounded score` first"
             )
-        drawn = draw(answers, arguments.answers, arguments.seed, kind)
-        contents.append(page_content(answers, drawn, kind, arguments.categories, arguments.suggest, instructions))
+        drawn = draw(answers, arguments.answers, arguments.seed)
+        contents.append(page_content(answers, drawn, arguments.categories, arguments.suggest, instructions))
         say(*_expectations(answers, drawn, contents[-1], arguments.answers))
     say(*_write(contents, arguments.output, arguments.format))
     say(*_next_commands(arguments, contents))
     return 0
-
-
-def _page_name(content: dict[str, Any], contents: Sequence[dict[str, Any]]) -> str:
-    task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
-    return f"marking{task}.html"
 
 
 def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[Path]:
@@ -93,11 +88,10 @@ def _write(contents: Sequence[dict[str, Any]], folder: Path, form: str) -> list[
 
     files: dict[Path, str] = {}
     for content in contents:
-        name = _page_name(content, contents)
+        task = f"_{content['file'].partition('_')[2]}" if len(contents) > 1 else ""
         if form == "page":
-            files[folder / name] = marking_page(content)
+            files[folder / f"marking{task}.html"] = marking_page(content)
         else:
-            task = name.removeprefix("marking").removesuffix(".html")
             tasks, interface = project(content)
             files[folder / f"tasks{task}.json"] = json.dumps(tasks, ensure_ascii=False, indent=1)
             files[folder / f"interface{task}.xml"] = interface
@@ -122,7 +116,7 @@ def _expectations(answers: Sequence[TaskAnswers], drawn: Draw, content: dict[str
     documents = sum(chance > 0 for chance in drawn.chances.values())
     models = " and ".join(each.model for each in answers)
     yield f"{content['title']} ({len(drawn.order)} of {documents} documents of {models}, seed {drawn.seed})"
-    for row in expectations(answers, drawn.seed, content["kind"], (number, *NUMBERS)):
+    for row in expectations(answers, drawn.seed, (number, *NUMBERS)):
         bounds = "" if math.isnan(row.width) else f", 95 % bounds about {row.width:.2f} wide"
         yield f"  --answers {row.answers}: {row.items} answers to mark{bounds}"
     if content["kind"] == "spans" and not all(each.is_tagged for each in answers):

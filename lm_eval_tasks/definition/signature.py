@@ -102,6 +102,14 @@ def parts_of_group(group: str, members: Sequence[Parts]) -> dict[str, str]:
     return parts | {"n": f"{sum(numbers)}_of_{len(members)}_tasks" if all(numbers) else "varies"}
 
 
+def with_marks(line: str, draw: str) -> str:
+    """The signature of a task whose answers people marked, in a draw of this identity, after a detector's part."""
+    parts = line.split("|")
+    names = [part.partition(":")[0] for part in parts]
+    after = max((at for at, name in enumerate(names) if name in ("detector", "tagging", "calibration")), default=0)
+    return "|".join([*parts[: after + 1], f"marks:{_text(draw)}", *parts[after + 1 :]])
+
+
 def _revision(record: Mapping[str, Any]) -> str:
     """The short revisions of the public files. A branch is no revision: then it is the digest of the files. A star stands
     behind them where a file is not the published one."""

@@ -37,7 +37,6 @@ from detector_plugin.detector import RAG
 from detector_plugin.filters import FAILED, text_of_options
 from detector_plugin.loading import calibrated_name, check_detector, has_package
 from lm_eval_tasks import definition
-from lm_eval_tasks.detection.marked import marks_of
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -332,12 +331,11 @@ def log_basis_of_rates(task: str, rates: Estimates, calibration: calibrations.La
     advice = ""
     if unknown := is_wide(rate.low, rate.high):
         hallucinated = f"how many of the words are hallucinated is {NOT_MEASURABLE}"
-        if marks_of(task) is None:
-            named = task if task.startswith("mfava_") else "TASK"
-            advice = (
-                ". People's marks of fifty of these answers would measure it: `lm-eval-grounded mark RESULTS --tasks "
-                f"{named} -o marking`"
-            )
+        named = task if task.startswith("mfava_") else "TASK"
+        advice = (
+            ". People's marks of fifty of these answers would measure it: `lm-eval-grounded mark RESULTS --tasks "
+            f"{named} -o marking`"
+        )
     number = "unknown" if calibration.documents is None else str(calibration.texts)
     if 0 < calibration.texts < FEW:
         number += f", so few that other ones might say something else: with {FEW} or more the bounds would be narrower"

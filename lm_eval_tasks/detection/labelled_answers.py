@@ -117,17 +117,18 @@ def _document(row: Mapping[str, Any]) -> LabelledAnswer:
         answer=answer,
         language=language,
         annotations=annotations,
-        spans=_spans(row, "spans", len(answer)),
+        spans=spans_of(row, len(answer)),
         question=text_of(row, "question", needed=False),
         model=text_of(row, "model", needed=False),
-        soft=None if row.get("soft") is None else _spans(row, "soft", len(answer)),
+        soft=None if row.get("soft") is None else spans_of(row, len(answer), "soft"),
         article=text_of(row, "article", needed=False),
         group=text_of(row, "group", needed=False).strip(),
     )
 
 
-def _spans(row: Mapping[str, Any], key: str, length: int) -> tuple[Span, ...]:
-    """The spans of an answer of `length` characters: each with a category, or with a share of annotators in ``soft``."""
+def spans_of(row: Mapping[str, Any], length: int, key: str = "spans") -> tuple[Span, ...]:
+    """The spans of an answer of `length` characters: ``[start, end, category]``, without one ``hallucination``; in ``soft``
+    with a share of annotators instead. A ValueError says what is wrong."""
     values = row.get(key)
     if not isinstance(values, list):
         raise ValueError(f"{key} is {type(values).__name__}, not a list of [start, end, ...]")

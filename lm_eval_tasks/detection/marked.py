@@ -1,19 +1,16 @@
 """``marked_rate``: the share of words that people call made up, by their marks of some answers and a detector's reading of
 all.
 
-``lm-eval-grounded score --marks`` reads and checks the marks, and runs the tasks while they are :func:`in_force`. A task
-with marks then has the metric. The estimator is :func:`custom_metrics.statistics.marked.marked_mean`.
+``lm-eval-grounded score --marks`` reads and checks the marks, and adds the rates to results
+(:mod:`lm_eval_tasks.results.marks.rates`). The estimator is :func:`custom_metrics.statistics.marked.marked_mean`.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,15 +29,12 @@ from custom_metrics.statistics.marked import (
     mean_share,
 )
 from custom_metrics.statistics.paired_difference import NO_DIFFERENCE, Differences, PairedDifference, Pairs, together
+from lm_eval_tasks.data.provenance import mapping
 from lm_eval_tasks.definition.schema import PREFIX, WRONG_LABELS, Metric
 
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
-
 METRIC = f"{PREFIX}rate"
-MARKS_RECORD, LABELS_RECORD = RECORDS = ("marks", "label_marks")
+MARKS_RECORD, LABELS_RECORD = ("marks", "label_marks")
 """Names in a task's provenance: what ``marked_rate`` rests on, and what rates by labels do."""
-LOW_KAPPA = 0.4
-"""Cohen's kappa of words below which the log doubts the annotations: "fair" at most (Landis and Koch 1977)."""
 MARKED_RATE = Metric(
     METRIC,
     "lm_eval_tasks.detection.marked.marked_rate",
@@ -68,40 +62,6 @@ draw leaves it out."""
 _WORDS, _, _TIMES, _WEIGHT, _MARKED, _LEFT_OUT = range(len(FIELDS))
 
 
-class DrawnAnswer(NamedTuple):
-    """An answer that was drawn, as people marked it."""
-
-    answer: str
-    weight: float  # its share of all words over its probability; 0 without words that count
-    # the mean of the annotators' shares of its words, of labels of those who say that it answers; None: nobody could tell
-    marked: float | None
-    declines: float = 0.0  # of labels the share of those who say that it declines
-    spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
-    left_out: float = 1.0  # probability that the draw leaves it out
-
-
-class MarksOfTask(NamedTuple):
-    answers: Mapping[str, DrawnAnswer]  # by the document's id
-    description: Mapping[str, Any]  # for the results file: files, seed, annotators, agreement and so on
-
-
-_IN_FORCE: ContextVar[Mapping[str, MarksOfTask]] = ContextVar("_IN_FORCE")
-
-
-@contextmanager
-def in_force(marks: Mapping[str, MarksOfTask]) -> Iterator[None]:
-    """Give tasks their marks (task to marks) within this context."""
-    token = _IN_FORCE.set(marks)
-    try:
-        yield
-    finally:
-        _IN_FORCE.reset(token)
-
-
-def marks_of(task: str) -> MarksOfTask | None:
-    return _IN_FORCE.get({}).get(task)
-
-
 def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language: str | None) -> float:
     """The share of an answer's words that a detector expects to be made up: the sum of the probabilities of the spans that
     words are in over the number of words; 0 without a word, and where the detector failed."""
@@ -109,41 +69,6 @@ def expected_share(answer: str, spans: Sequence[Sequence[Any]] | None, language:
     if not places or not spans:
         return 0.0
     return sum(probabilities(places, [span_of(span) for span in spans])) / len(places)
-
-
-def draw_of(provenance: Mapping[str, Any], record: str = MARKS_RECORD) -> str:
-    """Identity of the draw that a task's marks are of; empty without marks. Rates of runs are comparable where it is the
-    same: :mod:`~lm_eval_tasks.results.compare` asks this and :func:`shared_draw`, and nothing else."""
-    marks = provenance.get(record)
-    return str(marks.get("draw", "")) if isinstance(marks, Mapping) else ""
-
-
-def shared_draw(draws: Iterable[str]) -> str:
-    """The draw whose rates are compared, of those of several runs: the one that most of them are of; of equally many the
-    first by name, so that the order of the runs does not matter."""
-    runs = Counter(draws)
-    return min(runs, key=lambda draw: (-runs[draw], draw), default="")
-
-
-def value_of(
-    doc: Mapping[str, Any], tagged: Mapping[str, Any], marks: MarksOfTask, counts: bool = True
-) -> dict[str, Any] | None:
-    """What a document's answer, as the filter ``hallucination_spans`` returns it, adds to the rate (:data:`FIELDS`), with
-    its article and people's spans, without what is ``None``. `counts` is whether the answer's words do; those of one that
-    abstains do not. ``None`` where no word counts, unless the answer was drawn: then it has weight 0."""
-    answer, language = tagged["answer"], doc["language"]
-    number = len(words(answer, language)) if counts else 0
-    drawn = marks.answers.get(str(doc["id"]))
-    if not number and drawn is None:
-        return None
-    expected = expected_share(answer, tagged["spans"], language) if number else 0.0
-    if drawn is not None and drawn.answer != answer:  # `score` has checked it, other ways to a task have not
-        raise ValueError(f"document {doc['id']}: the marks are of another answer")
-    weight, share = drawn[1:3] if drawn is not None else (1.0, None)
-    value = {"words": number, "expected": expected, "article": doc.get("article")}
-    value |= {"times": int(drawn is not None), "weight": weight, "marked": share}
-    value |= {} if drawn is None else {"left_out": drawn.left_out, "spans": [*map(list, drawn.spans)]}
-    return {name: field for name, field in value.items() if field is not None}
 
 
 class MarkedRate(Aggregation):
@@ -165,7 +90,8 @@ class MarkedRate(Aggregation):
         return ["" if name is None else str(name) for name in names]
 
     def rows(self, values: Sequence[Any], clusters: Sequence[Any] | None = None, source: Source | None = None) -> Rows:
-        return super().rows(values)._replace(context=draw_of(source.provenance, self.record) if source else None)
+        marks = mapping(source.provenance.get(self.record)) if source else {}
+        return super().rows(values)._replace(context=str(marks.get("draw", "")))
 
     def counted(self, rows: Rows) -> NDArray[np.bool_]:
         """(documents,) whether people marked an answer that was drawn."""
@@ -199,14 +125,16 @@ class MarkedRate(Aggregation):
         return UNDEFINED if rate is None else rate[1].figure._replace(n=int((rate[0].weights > 0).sum()))
 
     def check(self, runs: Mapping[str, Rows]) -> Mapping[str, str]:
-        """Leaves out models without marks, and those whose marks are of another draw than :func:`shared_draw`."""
+        """Leaves out models without marks, and those whose marks are of another draw than most; of two draws with equally
+        many the first by name counts, so that the order of the runs does not matter."""
         apart = {
             model: f"the answers of {model} have no marks (`score --marks`)"
             for model, rows in runs.items()
             if np.isnan(rows.values[:, _WORDS]).all()
         }
         draws = {model: str(rows.context or "") for model, rows in runs.items() if model not in apart}
-        shared = shared_draw(draws.values())
+        runs_of = Counter(draws.values())
+        shared = min(runs_of, key=lambda draw: (-runs_of[draw], draw), default="")
         together = [model for model, draw in draws.items() if draw == shared]
         if others := [model for model in draws if model not in together]:
             why = (
@@ -244,86 +172,6 @@ def _with_draws(rows: Rows, other: Rows) -> Rows:
 
 
 marked_rate = MarkedRate(METRIC)
-
-
-def with_metric(config: dict[str, Any], task: str) -> dict[str, Any]:
-    """A task's configuration with the metric, before the rate that it is preferred to, if marks are in force."""
-    if marks_of(task) is None:
-        return config
-    metric_list = list(config["metric_list"])
-    names = [entry["metric"] for entry in metric_list]
-    place = names.index("rogan_gladen_rate") if "rogan_gladen_rate" in names else len(names)
-    metric_list.insert(place, MARKED_RATE.entry(marked_rate))
-    return {**config, "metric_list": metric_list}
-
-
-def finer_figures(values: Sequence[Any]) -> Iterator[tuple[str, Figure, str]]:
-    """The rate by the marks alone; and where some drawn answers could be judged by nobody, the rate if they held nothing
-    made up, and if all of their words were."""
-    rows = marked_rate.rows(values)
-    rate = marked_rate.mean(rows)
-    if rate is None:
-        return
-    yield f"{METRIC}_alone", rate[1].alone, "draws; by the marks alone, without the detector's reading"
-    if _undecided(rows):
-        for unknown, name in ((0.0, "lowest"), (1.0, "highest")):
-            extreme = marked_rate.mean(rows, unknown)
-            if extreme is not None:
-                text = f"draws; those that nobody could judge taken for {'wholly' if unknown else 'not'} made up"
-                yield f"{METRIC}_{name}", extreme[1].figure, text
-
-
-def description_of(values: Sequence[Any], marks: MarksOfTask) -> dict[str, Any]:
-    rows = marked_rate.rows(values)
-    rate = marked_rate.mean(rows)
-    if rate is None:
-        return dict(marks.description)
-    judged = rows.values[marked_rate.counted(rows) & (rows.values[:, _WEIGHT] > 0)]
-    return {
-        **marks.description,
-        "design": "without replacement, in proportion to words",
-        "draws": rate[1].figure.n,
-        "answers": len(judged),
-        "words": int(judged[:, _WORDS].sum()),
-        "cannot_tell": _undecided(rows),
-        "lambda": rate[1].slope,
-        "worth": None if math.isnan(rate[1].worth) else rate[1].worth,
-    }
-
-
-def _undecided(rows: Rows) -> int:
-    """The number of drawn answers that nobody could judge."""
-    return int(((rows.values[:, _TIMES] > 0) & np.isnan(rows.values[:, _MARKED])).sum())
-
-
-def log_basis(task: str, values: Sequence[Any], basis: Mapping[str, Any]) -> None:
-    """Log the rate, its bounds and what they rest on (:func:`description_of`); warn where annotators agree little."""
-    rate = marked_rate.mean(marked_rate.rows(values))
-    if rate is None:
-        log.warning("%s: no answer that was drawn could be judged by anybody, so there is no marked_rate", task)
-        return
-    figure = rate[1].figure
-    bounds = f"95 % bounds {100 * figure.low:.1f} to {100 * figure.high:.1f}"
-    if math.isnan(figure.low):
-        bounds = "without bounds: too few draws, or too few different articles"
-    worth = f"; with the detector's reading as good as {basis['worth']:.0f} draws alone" if basis["worth"] else ""
-    unknown = f"; {basis['cannot_tell']} more could be judged by nobody" if basis["cannot_tell"] else ""
-    log.info(
-        "%s: marked_rate counts, the other rates are the detector's: %.1f %% of the words are made up, by annotators' "
-        "marks of %d answers (%d draws, %d words), %s%s%s",
-        *(task, 100 * figure.value, basis["answers"], basis["draws"], basis["words"], bounds, worth, unknown),
-    )
-    several = basis.get("answers_of_several")
-    message = f"{several} of the answers were marked by several annotators, who agree with kappa {{:.2f}} on words"
-    log_kappa(task, basis["kappa"], message, "what they call made up is not one thing")
-
-
-def log_kappa(task: str, kappa: float | None, message: str, doubt: str) -> None:
-    """Log how far annotators agree, where that is known; as a warning where it is little."""
-    if kappa is not None:
-        doubted = f": so little that {doubt}; look at the answers they differ on" if kappa < LOW_KAPPA else ""
-        level = logging.WARNING if doubted else logging.INFO
-        log.log(level, "%s: %s%s", task, message.format(kappa), doubted)
 
 
 # ------------------------------------------------------------------------------------------------ rates by people's labels

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from custom_metrics.statistics.figures import Figure
 from lm_eval_tasks.data.provenance import LEFT_OUT, UNTAGGED
-from lm_eval_tasks.detection import marked
 from lm_eval_tasks.harness import filtered
 from lm_eval_tasks.harness.task import GroundedTask
 
@@ -28,22 +26,9 @@ class DetectingTask(GroundedTask):
       ``configs.<task>.metadata.provenance``.
     - The results count the answers that were left out because the detector cannot read them; they are in no rate.
     - ``--predict_only`` skips the detector. ``lm-eval-grounded score`` runs it later.
-    - With marks in force (:mod:`lm_eval_tasks.detection.marked`) the task has the metric ``marked_rate``.
     """
 
     is_generated = True  # a detector searches free text
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        super().__init__(marked.with_metric(config, config["task"]))
-
-    def marked_value(self, doc: Mapping[str, Any], tagged: Mapping[str, Any], counts: bool = True) -> dict[str, Any]:
-        """The value of ``marked_rate`` for a document, by name; empty where no marks are in force. `counts` is whether the
-        words of the answer do."""
-        marks = marked.marks_of(self.config.task)
-        return {} if marks is None else {marked.METRIC: marked.value_of(doc, tagged, marks, counts)}
-
-    def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
-        return marked.finer_figures(values.get(marked.METRIC, ()))
 
     @property
     def tags_answers(self) -> bool:
@@ -89,12 +74,6 @@ class DetectingTask(GroundedTask):
             described = {**describe(detector), "threshold": "of its weights" if chosen is None else chosen}
         except Exception as error:  # the filter has logged it, and kept the answers
             described = {"name": doc["detector"], "version": f"failed: {error}", "licence": ""}
-        marks = marked.marks_of(self.config.task)
-        recorded = self.recorded().get(marked.METRIC)
-        if marks is not None and recorded is not None:
-            values = recorded[0]
-            record["marks"] = marked.description_of(values, marks)
-            marked.log_basis(self.config.task, values, record["marks"])
         return {
             **record,
             "detector": {**described, "options": json.loads(doc["detector_args"])},

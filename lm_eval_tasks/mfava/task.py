@@ -78,10 +78,6 @@ def spread_over_subsets(values: Sequence[Any]) -> dict[str, Figure]:
 class EstimationTask(DetectingTask):
     """A task whose answers a detector tags (:class:`DetectingTask`)."""
 
-    def process_results(self, doc: dict[str, Any], results: Any) -> Any:
-        marked_value = self.marked_value(doc, json.loads(results[0])) if self.tags_answers else {}
-        return {**super().process_results(doc, results), **marked_value}
-
     def finer_figures(self, values: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, Figure, str]]:
         """``<rate>_std``: how much a rate differs between the subsets of questions."""
         yield from super().finer_figures(values)

@@ -141,11 +141,7 @@ def derive_signs(task: TaskRun) -> Derive:
     """What a reader of answers derives from each, so that :func:`signs_of` can count signs."""
     labelled = _is_labelled(task)
     of_own_words = task.table is not None and any(m.name in _IN_OWN_WORDS for m in task.metrics)
-    return _derive_signs(labelled) if labelled or of_own_words else _derive_none
-
-
-def _derive_none(answer: Answer, name: str, first: bool) -> dict[str, Any]:
-    return {}
+    return _derive_signs(labelled) if labelled or of_own_words else lambda *row: {}
 
 
 @cache
@@ -166,7 +162,8 @@ def _derive_signs(labelled: bool) -> Derive:
 
 def _counted(answers: Answers, labelled: bool) -> Signs:
     columns = [filtered.derived[_KIND].values() for filtered in answers.readings.values() if _KIND in filtered.derived]
-    kinds: Iterable[Any] = map(_first_kind, *columns) if columns else repeat(None, len(answers))
+    kinds = [next((kind for kind in row if kind is not None), None) for row in zip(*columns, strict=True)]
+    kinds = kinds if columns else [None] * len(answers)
     texts = answers.responses
     if not (columns and labelled):
         return count(Counter(zip(kinds, repeat(None))), len(np.unique(texts, equal_nan=False)))
@@ -180,7 +177,3 @@ def _counted(answers: Answers, labelled: bool) -> Signs:
         for (kind, *of_both), number in Counter(zip(compress(kinds, both), *labels, strict=True)).items()
     }
     return count(signs, len(np.unique(texts[both], equal_nan=False)))
-
-
-def _first_kind(*kinds: str | None) -> str | None:
-    return next((kind for kind in kinds if kind is not None), None)

@@ -14,39 +14,31 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, NamedTuple
 
-from custom_metrics.statistics.figures import Figure
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin import filters, processes
 from detector_plugin.detector import DEFAULT_DETECTOR
 from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks.data import locked_folder, move_whole
 from lm_eval_tasks.data.provenance import COMMAND_LINE, CUT, of_scored, strict_json
-from lm_eval_tasks.data.samples import read_rows_with_offsets, read_samples, samples_files, without_secrets
+from lm_eval_tasks.data.samples import parse_sample, read_rows_with_offsets, read_samples, samples_files
 from lm_eval_tasks.data.sources import MissingSource
 from lm_eval_tasks.definition import pairs
-from lm_eval_tasks.definition.schema import Metric
-from lm_eval_tasks.detection import marked
-from lm_eval_tasks.detection.marked import KINDS, LABELS_RECORD, MarksOfTask, log_kappa
 from lm_eval_tasks.models import DocumentAnswerer
 from lm_eval_tasks.results import LOGGED, is_tagged
-from lm_eval_tasks.results.formats import with_bounds
 from lm_eval_tasks.results.marks.draw import TaskAnswers
-from lm_eval_tasks.results.marks.lines import Mark, join, join_labels, read_marks
-from lm_eval_tasks.runs import TaskRun, read_runs
-from lm_eval_tasks.runs.answers import key_of
+from lm_eval_tasks.results.marks.lines import Mark, join, read_marks
+from lm_eval_tasks.results.marks.rates import with_labels, with_spans
+from lm_eval_tasks.runs import read_runs
 from lm_eval_tasks.runs.results_file import metadata_of, read_results
-
-__all__ = ["Work", "score", "tag_part"]
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
@@ -63,26 +55,19 @@ def score(
     marks: Sequence[Path] = (),
     complete_to: int | None = None,
 ) -> list[Path]:
-    """Tag and score the answers of earlier runs.
+    """Tag and score the answers of earlier runs; return the results files, one for each model.
 
     Processes that ``accelerate launch`` or ``torchrun`` started share the tagging. One of them scores, so the numbers are
-    those of one process.
-
-    The detector's spans are stored in ``.spans_<detector>.jsonl`` beside the results until these are written. After a kill,
-    the same command continues from there.
+    those of one process; the others return nothing. The detector's spans are stored in ``.spans_<detector>.jsonl`` beside
+    the results until these are written. After a kill, the same command continues from there.
 
     Args:
         path: a samples file, or a folder: of each folder below it, which is one model's, the newest samples of each task.
-        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load` and
-            :func:`lm_eval_tasks.clapnq.dataset.load`.
-        output: folder for ``results_*.json`` and ``samples_*.jsonl``; for several models, the parent of a folder for each.
-            Default: beside the samples.
-        marks: files of people's marks of some answers (:mod:`lm_eval_tasks.results.marks.lines`): spans for
-            ``marked_rate``; labels for ``marked_balanced_error`` and so on of NoMIRACL and CLAPnq, without a detector.
+        detector, detector_args, calibration, calibration_annotations: as for :func:`lm_eval_tasks.mfava.dataset.load`.
+        output: folder for the files; for several models, the parent of a folder for each. Default: beside the samples.
+        marks: files of people's marks: spans for ``marked_rate``; labels, without a detector, for
+            ``marked_balanced_error`` and so on.
         complete_to: count only the first draws of marks, so many.
-
-    Returns:
-        The results files, one for each model; none in the processes of a launch that do not score.
 
     Raises:
         MissingSource: there are no samples of a task whose answers a detector tags.
@@ -91,72 +76,83 @@ def score(
         UnusableDetector, CalibrationError: see :func:`lm_eval_tasks.detection.calibrated.settings_of`.
         OSError: the results could not be written; the spans are stored for the next run.
     """
-    launch = processes.here()
     names = ("detector", "detector_args", "calibration", "calibration_annotations")
     values = (detector, detector_args, calibration, calibration_annotations)
     metadata = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-    samples = samples_files(path)
     read = read_marks(marks) if marks else []
-    kinds = {mark.kind for mark in read}
-    if "labels" in kinds:
-        if len(kinds) > 1:
-            raise UsageError(
-                "labels change results that are finished: score with people's spans first, and what that writes with the "
-                "labels"
-            )
-        return score_labels(samples, read, output, complete_to)
-    tagged = {folder: {task: path for task, path in of.items() if is_tagged(task)} for folder, of in samples.items()}
-    folders = {folder: files for folder, files in tagged.items() if files}
-    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
-    if not folders:
-        raise MissingSource(
-            f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
-            f"a detector tags"
+    if len(kinds := {mark.kind for mark in read}) > 1:
+        raise UsageError(
+            "labels change results that are finished: score with people's spans first, and what that writes with the labels"
         )
-    if others:
-        log.info("passed over, as no detector tags their answers: %s", others)
-    joined: dict[Path, dict[str, MarksOfTask]] = {}
-    for folder, files in folders.items():
-        of_tasks = {task: _joined(read, task, samples_file, complete_to) for task, samples_file in files.items()}
-        joined[folder] = {task: of_task for task, of_task in of_tasks.items() if of_task.answers}
-    if read and not any(joined.values()):
+    by_labels = kinds == {"labels"}
+    samples = samples_files(path)
+    if not by_labels:
+        samples = _tagged(samples, path)
+    added: dict[Path, dict[str, _Adding]] = {}
+    for folder, files in samples.items():
+        of_tasks = {task: _adding(read, task, file, complete_to) for task, file in files.items()}
+        added[folder] = {task: adding for task, adding in of_tasks.items() if adding is not None}
+    if read and not any(added.values()):
         raise UsageError(f"{path}: no mark in {', '.join(map(str, marks))} is of an answer of these runs")
-    written = []
+    folders = {folder: files for folder, files in samples.items() if added[folder] or not by_labels}
     below = {folder: folder.name for folder in folders}
     if len({*below.values()}) < len(folders):  # of one model
         above = os.path.commonpath(folders)
         below = {folder: str(folder.relative_to(above)) for folder in folders}
+    written: list[Path] = []
     for folder, files in folders.items():
         target = (folder if output is None else output / below[folder] if len(folders) > 1 else output).resolve()
         target.mkdir(parents=True, exist_ok=True)
-        source, of_tasks = next(iter(files.values())), joined[folder]
+        source = next(iter(files.values()))
         work = Work(files, {**metadata, "samples": str(source if len(files) == 1 else source.parent)}, target)
-        if LOGGED in files:
-            if LOGGED not in of_tasks:
-                raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
-            name = source.name.replace(f"samples_{LOGGED}", "results").removesuffix("l")
-            written.append(
-                _write(source.with_name(name), {LOGGED: partial(_add_marks, of_tasks[LOGGED], source)}, target)
-            )
-        elif launch.rank == 0:
-            with marked.in_force(of_tasks):
-                written.append(_score_model(work, _earlier_results(source)))
+        if LOGGED in files and not added[folder]:
+            raise UsageError(f"{folder}: `detect` has read these answers; name people's marks of them with --marks")
+        if by_labels or LOGGED in files:
+            written += _write_anew(files, added[folder], target)
+        elif processes.here().rank == 0:
+            written.append(_score_model(work, _earlier_results(source), added[folder]))
         else:
             processes.barrier()  # until the first process has the folder to itself
             _tag_together(work)
     return written
 
 
-def _joined(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | None) -> MarksOfTask:
-    """The marks of a task's samples."""
-    if not any(mark.task == task and mark.kind == "spans" for mark in marks):
-        return MarksOfTask({}, {})
+_Adding = Callable[[dict[str, Any], Iterable[dict[str, Any]]], Iterator[dict[str, Any]]]
+"""What adds rates by marks to results, and their values to the rows of a task, which it passes through."""
+
+
+def _tagged(samples: Mapping[Path, Mapping[str, Path]], path: Path) -> dict[Path, dict[str, Path]]:
+    """The samples, by folder and task, whose answers a detector tags; a MissingSource where there are none."""
+    tagged = {folder: {task: file for task, file in of.items() if is_tagged(task)} for folder, of in samples.items()}
+    others = ", ".join(sorted({task for files in samples.values() for task in files if not is_tagged(task)}))
+    if not any(tagged.values()):
+        raise MissingSource(
+            f"{path.resolve()}: samples of {others}, none of mfava_<language>, clapnq_gold* or clapnq_rag*, whose answers "
+            f"a detector tags"
+        )
+    if others:
+        log.info("passed over, as no detector tags their answers: %s", others)
+    return {folder: files for folder, files in tagged.items() if files}
+
+
+def _adding(marks: Sequence[Mark], task: str, samples: Path, complete_to: int | None) -> _Adding | None:
+    """What adds the marks of a task's samples; ``None`` where no mark is of this run."""
+    kinds = [mark.kind for mark in marks if mark.task == task]
+    if not kinds:
+        return None
     (run,) = read_runs([samples])
-    return join(marks, TaskAnswers.of(run.model, run.tasks[task]), complete_to)
+    answers = TaskAnswers.of(run.model, run.tasks[task], kinds[0])
+    joined = join(marks, answers, complete_to)
+    if not joined.answers:
+        return None
+    if kinds[0] == "spans":
+        return partial(with_spans, answers, joined)
+    return partial(with_labels, run.tasks[task].table, answers, joined)
 
 
-def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
-    """Tag and score the answers of one model, which come from the run of the `earlier` results; return the results file."""
+def _score_model(work: Work, earlier: Mapping[str, Any], added: Mapping[str, _Adding]) -> Path:
+    """Tag and score the answers of one model, which come from the run of the `earlier` results, and add rates by marks;
+    return the results file."""
     from lm_eval_tasks.harness import EvaluationTracker, simple_evaluate
 
     samples = work.samples()
@@ -188,6 +184,7 @@ def _score_model(work: Work, earlier: Mapping[str, Any]) -> Path:
                 row["prompt_hash"] = sample.get("prompt_hash", row["prompt_hash"])
         _carry_over(earlier, results, tracker.general_config_tracker, work.folder.name)
         results["config"]["scored_from"] = {task: work.files[task].name for task in tasks}
+        logged = {task: [*added[task](results, rows)] if task in added else rows for task, rows in logged.items()}
         tracker.save_results_aggregated(results=results, samples=logged)
         for task, rows in logged.items():
             tracker.save_results_samples(task_name=task, samples=rows)
@@ -226,11 +223,11 @@ def _carry_over(earlier: Mapping[str, Any], results: dict[str, Any], general: An
         setattr(general, key, earlier.get(key))
 
 
-def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Path:
-    """Move complete files to their place, the results last. They are checked to have all `rows` of a task, as the harness
-    only logs a failure to write them."""
+def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int | None]) -> Path:
+    """Move complete files to their place, the results last. They are checked to have all `rows` of a task, where the number
+    is known: the harness only logs a failure to write them."""
     results = f"results_{date}.json"
-    lengths: dict[str, int | None] = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
+    lengths = {f"samples_{task}_{date}.jsonl": number for task, number in rows.items()}
     for name, number in {**lengths, results: None}.items():
         path = partial / name
         if not path.is_file() or number not in (None, path.read_bytes().count(b"\n")):
@@ -239,17 +236,50 @@ def _move(partial: Path, folder: Path, date: str, rows: Mapping[str, int]) -> Pa
     return folder / results
 
 
+def _results_of(samples: Path) -> Path:
+    return samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
+
+
 def _earlier_results(samples: Path) -> dict[str, Any]:
     """The results file that was written with a samples file; empty where there is none."""
-    path = samples.with_name(f"results_{samples.stem.rsplit('_', 1)[-1]}.json")
+    path = _results_of(samples)
     try:
         return read_results(path)
-    except FileNotFoundError:
-        why = f"{path} is not there"
-    except ValueError as error:
-        why = str(error)
+    except (FileNotFoundError, ValueError) as error:
+        why = str(error) if isinstance(error, ValueError) else f"{path} is not there"
     log.warning("%s: the results will not say which model gave the answers", why)
     return {}
+
+
+def _write_anew(files: Mapping[str, Path], added: Mapping[str, _Adding], folder: Path) -> Iterator[Path]:
+    """Write the results beside some samples files anew, with all their samples and what is `added` to tasks."""
+    sources: dict[Path, list[str]] = {}
+    for task in added:
+        sources.setdefault(_results_of(files[task]), []).append(task)
+    for source, tasks in sources.items():
+        if not source.is_file():
+            raise UsageError(f"{files[tasks[0]]}: no results file is beside it to add the rates to")
+        results, date = read_results(source), datetime.now().isoformat().replace(":", "-")
+        written: dict[str, int | None] = {}
+        with locked_folder(folder) as hidden:
+            for name in results["configs"]:
+                file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
+                part = hidden / f"samples_{name}_{date}.jsonl"
+                if name in tasks:
+                    rows = (row for _, row in read_rows_with_offsets(file, parse_sample))
+                    with part.open("w", encoding="utf-8") as stream:
+                        stream.writelines(
+                            json.dumps(row, ensure_ascii=False) + "\n" for row in added[name](results, rows)
+                        )
+                elif file.is_file():
+                    copyfile(file, part)
+                else:
+                    continue
+                written[name] = None
+            text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
+            (hidden / f"results_{date}.json").write_text(text, "utf-8")
+            moved = _move(hidden, folder, date, written)
+        yield moved
 
 
 # ------------------------------------------------------------------------------------------------------ tagging
@@ -282,14 +312,10 @@ class Work(NamedTuple):
         mine = re.compile(re.escape(self._stem()) + r"(\.part\d+)?\.jsonl")
         return sorted(path for path in self.folder.glob(".spans_*.jsonl") if mine.fullmatch(path.name))
 
-    def span_file(self, number: int) -> Path:
-        """The file of spans of one process; that of the first has no number."""
-        return self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
-
     def stored_detector(self, detector: Any, number: int = 0, size: int = 1) -> StoredDetector:
         """A detector that does the part of one of `size` processes, and reads the stored spans of all."""
         options = pairs("detector_args", self.metadata.get("detector_args"), "score")
-        mine = self.span_file(number)
+        mine = self.folder / f"{self._stem()}{f'.part{number}' if number else ''}.jsonl"
         other_stores = [path for path in self.span_files() if path != mine]
         return StoredDetector(detector, mine, options, other_stores, (number, size))
 
@@ -312,137 +338,14 @@ class LoggedAnswers(DocumentAnswerer):
 
 
 def _tag_together(work: Work) -> None:
-    launch = processes.here()
-    tag_part(work, launch.rank, launch.number)
-    processes.barrier()
-
-
-def tag_part(work: Work, number: int, size: int) -> None:
-    """Tag the part of one of `size` processes. If the detector fails, its spans so far are stored."""
-    answerer = LoggedAnswers(work.samples())
+    """Tag the part of this process, and wait for the others. If the detector fails, its spans so far are stored."""
+    launch, answerer = processes.here(), LoggedAnswers(work.samples())
     tasks = work.task_manager().load(list(work.files))["tasks"]
-    with filters.wrapped(lambda detector: work.stored_detector(detector, number, size)):
+    with filters.wrapped(lambda detector: work.stored_detector(detector, launch.rank, launch.number)):
         for task in tasks.values():
             task.build_all_requests()
             requests = list(task.instances)
             for request, answer in zip(requests, answerer.generate_until(requests), strict=True):
                 request.resps.append(answer)
             task.apply_filters()
-
-
-def score_labels(
-    samples: Mapping[Path, Mapping[str, Path]], marks: Sequence[Mark], output: Path | None, complete_to: int | None
-) -> list[Path]:
-    """Write the results of labelled runs anew, with all their samples, and return them.
-
-    Args:
-        samples: folder to task to samples file.
-        marks, output, complete_to: as for :func:`lm_eval_tasks.results.score.score`.
-    """
-    joined: dict[Path, dict[str, Callable[[dict[str, Any], Path], None]]] = {}  # by results file
-    for files in samples.values():
-        for name in sorted({mark.task for mark in marks} & files.keys()):
-            (run,) = read_runs([files[name]])
-            task = run.tasks[name]
-            answers = TaskAnswers.of(run.model, task, "labels")
-            if (labels := join_labels(marks, answers, complete_to)).answers:
-                if task.results_file is None:
-                    raise UsageError(f"{task.samples}: no results file is beside it to add the rates to")
-                joined.setdefault(task.results_file, {})[name] = partial(_add_labels, task, answers, labels)
-    if not joined:
-        raise UsageError(f"{', '.join(map(str, samples))}: no label is of an answer of these runs")
-    written = []
-    for source, tasks in joined.items():
-        folder = source.parent if output is None else output / source.parent.name if len(joined) > 1 else output
-        folder.mkdir(parents=True, exist_ok=True)
-        written.append(_write(source, tasks, folder.resolve()))
-    return written
-
-
-def _write(source: Path, tasks: Mapping[str, Callable[[dict[str, Any], Path], None]], folder: Path) -> Path:
-    """Write results anew, with all their samples. Of a task a function adds to the results and writes the samples."""
-    results, date, places = read_results(source), datetime.now().isoformat().replace(":", "-"), {}
-    with locked_folder(folder) as hidden:
-        for name in results["configs"]:
-            file = source.with_name(f"{source.stem.replace('results', f'samples_{name}', 1)}.jsonl")
-            part = hidden / file.name
-            if name in tasks:
-                tasks[name](results, part)
-            elif file.is_file():
-                copyfile(file, part)
-            else:
-                continue
-            places[part] = folder / f"samples_{name}_{date}.jsonl"
-        text = json.dumps(strict_json(results), indent=2, ensure_ascii=False)
-        (hidden / "results").write_text(text, "utf-8")
-        move_whole({**places, hidden / "results": folder / f"results_{date}.json"})
-    return folder / f"results_{date}.json"
-
-
-def _add_marks(marks: MarksOfTask, source: Path, results: dict[str, Any], to: Path) -> None:
-    """Write the samples of a log with their values of ``marked_rate``, and add it to the results."""
-    values = []
-    with to.open("w", encoding="utf-8") as stream:
-        for row in read_samples(source):
-            tagged = json.loads(row["filtered_resps"][0])
-            values.append(marked.value_of(row["doc"], tagged, marks, counts=not row["abstention_rate"]))
-            row |= {"metrics": [*dict.fromkeys((marked.METRIC, *row["metrics"]))], marked.METRIC: values[-1]}
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    basis = marked.description_of(values, marks)
-    marked.log_basis(LOGGED, values, basis)
-    (filter_name,) = results["configs"][LOGGED]["metadata"]["figures"]
-    figure = marked.marked_rate.figure_of(values)
-    figures = [] if math.isnan(figure.value) else [(marked.MARKED_RATE, figure)]
-    _add_rates(results, LOGGED, filter_name, figures, {marked.METRIC}, {marked.MARKS_RECORD: basis})
-    of_filter = results["configs"][LOGGED]["metadata"]["figures"][filter_name]
-    of_filter |= {name: figure.as_json(counted) for name, figure, counted in marked.finer_figures(values)}
-
-
-def _add_rates(
-    results: dict[str, Any],
-    task: str,
-    filter_name: str,
-    figures: Sequence[tuple[Metric, Figure]],
-    replaced: Collection[str],
-    basis: Mapping[str, Any],
-) -> None:
-    """Add rates by people's marks to the results of a task, in place of metrics of these names, and what they rest on."""
-    config, table = results["configs"][task], results["results"][task]
-    others = [entry for entry in config["metric_list"] if entry["metric"] not in replaced]
-    config["metric_list"] = [*(metric.entry(metric.aggregation) for metric, _ in figures), *others]
-    config["metadata"].setdefault("provenance", {}).update(basis)
-    of_filter = config["metadata"].setdefault("figures", {}).setdefault(filter_name, {})
-    for metric, figure in figures:
-        of_filter[metric.name] = figure.as_json(metric.denominator)
-        table[f"{metric.name},{filter_name}"] = figure.value
-        table[f"{metric.name}_stderr,{filter_name}"] = error if math.isfinite(error := figure.standard_error) else "N/A"
-        results["higher_is_better"].setdefault(task, {})[metric.name] = metric.higher_is_better
-
-
-def _add_labels(task: TaskRun, answers: TaskAnswers, labels: MarksOfTask, results: dict[str, Any], to: Path) -> None:
-    """Write the samples of a task with the values of its rates by labels, and add these to the results."""
-    name, filter_name = task.task, task.headline_filter
-    values = answers.label_values(labels.answers)
-    by_id = dict(zip(answers.ids, values, strict=True))
-    listed = task.table.metrics.values() if task.table else ()
-    every = [(metric, KINDS[metric.name].figure_of(values)) for metric in listed if metric.name in KINDS]
-    figures = [(metric, figure) for metric, figure in every if not math.isnan(figure.value)]
-    names = [metric.name for metric, _ in figures]
-    with to.open("w", encoding="utf-8") as stream:
-        for _, row in read_rows_with_offsets(answers.logged.path, lambda line: without_secrets(json.loads(line))):
-            if row.get("filter", "none") == filter_name:
-                row |= dict.fromkeys(names, by_id[str(row["doc"].get("id", key_of(row["doc"])))])
-                row["metrics"] = [*dict.fromkeys([*names, *row["metrics"]])]
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-    basis = {
-        **labels.description,
-        "design": "half from each kind of question, doubtful labels with twice the chance",
-        "draws": len(labels.answers),
-        "answers": len(labels.answers),
-    }
-    _add_rates(results, name, filter_name, figures, KINDS, {LABELS_RECORD: basis})
-    texts = (f"{metric.name} {with_bounds(figure, metric.unit)}" for metric, figure in figures)
-    counts = "these figures count, the others are the parser's"
-    log.info("%s: by annotators' labels of %d answers (%s): %s", name, basis["answers"], counts, "; ".join(texts))
-    message = f"{basis['answers_of_several']} of the answers were labelled by several annotators, with kappa {{:.2f}}"
-    log_kappa(name, basis["kappa"], message, "what an answer says is not one thing to them")
+    processes.barrier()

@@ -169,7 +169,7 @@ def add_marks(sample: Excerpt, marked: Mapping[str, Sequence[tuple[int, int]]]) 
         (logged,) = read_runs([Path(folder)])
         of_run = [TaskAnswers.of(logged.model, logged.tasks[TASK])]
         with redirect_stdout(io.StringIO()):
-            content = page_content(of_run, draw(of_run, MARKED, 1234), "spans", False, False, "")
+            content = page_content(of_run, draw(of_run, MARKED, 1234))
     lines = [item["line"] for item in content["items"]]
     spans = [[[*place, "hallucination"] for place in marked[line["id"]]] for line in lines]
     rows = zip(lines, spans, strict=True)

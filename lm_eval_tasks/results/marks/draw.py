@@ -29,13 +29,24 @@ from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.filters import as_text
 from lm_eval_tasks.clapnq.corpus import Passage
 from lm_eval_tasks.data.sources import CorruptSource
-from lm_eval_tasks.detection.marked import DrawnAnswer, expected_share, marked_balanced_error
+from lm_eval_tasks.detection.marked import expected_share, marked_balanced_error
 from lm_eval_tasks.results import LOGGED, is_tagged
 from lm_eval_tasks.results.report.readers import passages_of, tagged_answer
 from lm_eval_tasks.runs import Answer, Answers, TaskRun, differing_columns
 
 KINDS = ("spans", "labels")
 """Kinds of marks: the made-up parts of an answer, and whether an answer answers or declines."""
+
+
+class DrawnAnswer(NamedTuple):
+    """An answer that was drawn, as people marked it."""
+
+    weight: float  # its share of all words over its probability; 0 without words that count
+    # the mean of the annotators' shares of its words, of labels of those who say that it answers; None: nobody could tell
+    marked: float | None
+    declines: float = 0.0  # of labels the share of those who say that it declines
+    spans: Sequence[Sequence[Any]] = ()  # that any annotator marked
+    left_out: float = 1.0  # probability that the draw leaves it out
 
 
 class TaskAnswers(NamedTuple):
@@ -49,9 +60,11 @@ class TaskAnswers(NamedTuple):
     texts: Sequence[str]  # of the answers, as a detector gets them
     words: NDArray[np.float64]  # that count, of labels chances; 0 for an answer that abstains from given passages
     expected: NDArray[np.float64]  # share of an answer's words that the detector expects to be made up
-    answerable: NDArray[np.bool_]  # whether a question has an answer in its passages
+    answerable: NDArray[np.bool_]  # of labels whether a question has an answer in its passages
     is_tagged: bool  # whether a detector has read the answers
     digest: str
+    kind: str = "spans"
+    filter: str = "answer"  # whose reading counts
     labels: NDArray[np.float64] = np.empty(0)  # where people are to label the answers, the number of our label
     doubtful: NDArray[np.bool_] = np.empty(0, bool)  # whether that is less sure than others
 
@@ -71,7 +84,7 @@ class TaskAnswers(NamedTuple):
                 f"{task.task}: people mark answers of mfava_<language>, clapnq_gold*, clapnq_rag* and {LOGGED}, which are "
                 f"held against a text{'; --kind labels is for this task' if can_be_labelled(task) else ''}"
             )
-        of_clapnq, given = task.benchmark == "clapnq", task.benchmark == "clapnq" or task.task == LOGGED
+        given = task.benchmark == "clapnq" or task.task == LOGGED  # passages, from which an answer may abstain
 
         def measure(answer: Answer, filter_name: str, _: bool) -> dict[str, Any]:
             if kind == "labels":
@@ -83,8 +96,7 @@ class TaskAnswers(NamedTuple):
                 share = expected_share(text, spans, language)
             except ValueError as error:
                 raise CorruptSource(f"{task.samples}, document {answer.doc.get('id')!r}: {error}") from error
-            asked = not of_clapnq or bool(answer.doc.get("answerable"))
-            return {"answer": text, "words": number, "expected": share, "asked": asked, "tagged": spans is not None}
+            return {"answer": text, "words": number, "expected": share, "tagged": spans is not None}
 
         logged = task.answers(measure)
         if not len(logged):
@@ -97,14 +109,15 @@ class TaskAnswers(NamedTuple):
         values = logged.readings[name].derived
         texts = [text if isinstance(text, str) else "" for text in values["answer"].values()]
         numbers = {key: np.nan_to_num(column.numbers) for key, column in values.items()}
-        asked, none = numbers["asked"] > 0, np.zeros(len(ids))
-        labels, doubtful = numbers.get("label", none), numbers.get("doubtful", none) > 0
+        none = np.zeros(len(ids))
+        asked, doubtful = (numbers.get(key, none) > 0 for key in ("asked", "doubtful"))
         return cls(
             *(task.task, model, task.language or "en", logged, ids, texts),
             *(label_chances(asked, doubtful) if kind == "labels" else numbers["words"], numbers.get("expected", none)),
             *(asked, bool(numbers.get("tagged", none).any())),
             run_digest(dict(zip(ids, texts, strict=True))),
-            *(labels, doubtful),
+            *(kind, name),
+            *(numbers.get("label", none), doubtful),
         )
 
     @property
@@ -141,28 +154,17 @@ class Draw(NamedTuple):
 
     def fields(self, name: str) -> dict[str, Any]:
         """The fields of a document's line about the draw; one line of a file has :attr:`listed`, too."""
-        digest = chance_digest(name, self.chances[name], self.seed, self.runs)
-        return {
-            "chance": self.chances[name],
-            "chance_digest": digest,
-            "draw": {"seed": self.seed, "runs": [*self.runs]},
-        }
+        chance = self.chances[name]
+        digest = chance_digest(name, chance, self.seed, self.runs)
+        return {"chance": chance, "chance_digest": digest, "draw": {"seed": self.seed, "runs": [*self.runs]}}
 
     @property
     def listed(self) -> dict[str, Any]:
         """The order of the draw, its thresholds (``None``, as JSON has no infinity, where all are drawn), and the digest of
-        both."""
-        return {
-            "order": [*self.order],
-            "thresholds": [None if math.isinf(value) else value for value in self.thresholds],
-            "digest": self.digest,
-        }
-
-    @property
-    def digest(self) -> str:
-        """The digest of seed, runs, order and thresholds."""
+        seed, runs, and both."""
         thresholds = [None if math.isinf(value) else float(value) for value in self.thresholds]
-        return _digest([self.seed, [*self.runs], [*self.order], thresholds])
+        digest = _digest([self.seed, [*self.runs], [*self.order], thresholds])
+        return {"order": [*self.order], "thresholds": thresholds, "digest": digest}
 
 
 def chance_digest(name: str, chance: float, seed: int, runs: Sequence[str]) -> str:
@@ -204,15 +206,14 @@ def language_of(answer: Answer, of_task: str) -> str:
     return str(answer.doc.get("language") or of_task)
 
 
-def draw(runs: Sequence[TaskAnswers], number: int, seed: int, kind: str = "spans") -> Draw:
-    """Draw documents.
+def draw(runs: Sequence[TaskAnswers], number: int, seed: int) -> Draw:
+    """Draw documents. For spans a document's chance is its share of the words of all answers, the mean over the runs; for
+    labels that of :func:`label_chances`.
 
     Args:
         runs: of one task, with the same documents.
         number: of draws; of fewer documents all are drawn.
         seed: with the same one, a longer draw begins with this one.
-        kind: one of :data:`KINDS`. For spans a document's chance is its share of the words of all answers, the mean over
-            the runs, and for labels that of :func:`~lm_eval_tasks.results.marks.draw.label_chances`.
 
     Raises:
         UsageError: there are too few draws for bounds, the documents of the runs differ, two runs have the same answers, or
@@ -273,17 +274,14 @@ class Expectation(NamedTuple):
     width: float  # approximate width of the rate's 95 % bounds, of the run where they are widest
 
 
-def expectations(
-    runs: Sequence[TaskAnswers], seed: int, kind: str = "spans", numbers: Sequence[int] = NUMBERS
-) -> list[Expectation]:
+def expectations(runs: Sequence[TaskAnswers], seed: int, numbers: Sequence[int] = NUMBERS) -> list[Expectation]:
     """Forecasts for numbers of answers, or for all answers where there are fewer. The other arguments are those of
     :func:`draw`."""
-    with_words = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
-    to_mark = with_words if kind == "spans" else [{*run.ids} for run in runs]
-    width_of = _width if kind == "spans" else _width_of_labels
+    to_mark = [{name for name, number in zip(run.ids, run.words, strict=True) if number} for run in runs]
+    width_of = _width if runs[0].kind == "spans" else _width_of_labels
     expected = {}
     for number in sorted(numbers):
-        drawn = draw(runs, number, seed, kind)
+        drawn = draw(runs, number, seed)
         items = sum(name in names for name in drawn.order for names in to_mark)
         width = max(width_of(run, drawn) for run in runs)
         expected[len(drawn.order)] = Expectation(len(drawn.order), items, width)
@@ -294,7 +292,7 @@ def _width_of_labels(run: TaskAnswers, drawn: Draw) -> float:
     """The width of the balanced error's bounds if people label the drawn answers as we do."""
     same = {
         name: DrawnAnswer(
-            "", 1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
+            1 / drawn.inclusion(drawn.chances[name], len(drawn.order))[0], *np.eye(3)[int(label), :2].tolist()
         )
         for name, label in zip(run.ids, run.labels.tolist(), strict=True)
         if name in {*drawn.order}

@@ -37,16 +37,10 @@ _ESCAPED = re.compile(
 _INLINE = re.compile(r"\*\*(?P<strong>\S|\S.*?\S)\*\*|==(?P<mark>\S|\S.*?\S)==|`(?P<kbd>[^`]+)`", re.DOTALL)
 _SIGN = re.compile(r"^(#+|[-*] )\s*")  # of a heading or an item
 
-_NAMES = {  # kind to the things to do, and the beginning of the saved file's name
-    "spans": ("answers to mark", "marks"),
-    "labels": ("answers to label", "labels"),
-}
-
 
 def page_content(
     runs: Sequence[TaskAnswers],
     drawn: Draw,
-    kind: str = "spans",
     categories: bool = False,
     suggest: bool = False,
     instructions: str = "",
@@ -55,7 +49,6 @@ def page_content(
 
     Args:
         runs: of one task, from which answers were drawn.
-        kind: one of :data:`lm_eval_tasks.results.marks.draw.KINDS`.
         categories: whether parts are marked with mFAVA's categories.
         suggest: whether the detector's spans are in the page, and shown first.
         instructions: Markdown's headings, lists, paragraphs and bold; empty for ours.
@@ -63,15 +56,15 @@ def page_content(
     Returns:
         ``items``, each a ``line``, which the annotator completes, and ``suggested`` spans; and what the page needs for all.
     """
-    items = list(_items(runs, drawn, kind, suggest, categories))
+    items = list(_items(runs, drawn, suggest, categories))
     for item in items[:1]:  # on every line the order would make files grow by the square of the draws
         item["line"]["draw"] = {**item["line"]["draw"], **drawn.listed}
-    task, language = runs[0].task, runs[0].language
-    number_of, file = _NAMES[kind]
+    task, kind, language = runs[0].task, runs[0].kind, runs[0].language
+    todo = "label" if kind == "labels" else "mark"
     return {
         "kind": kind,
-        "title": f"{task}: {len(items)} {number_of}",
-        "file": f"{file}_{task}",
+        "title": f"{task}: {len(items)} answers to {todo}",
+        "file": f"{todo}s_{task}",
         "language": language,
         "direction": direction(language),
         "categories": [*CATEGORIES] if categories else [],
@@ -81,9 +74,7 @@ def page_content(
     }
 
 
-def _items(
-    runs: Sequence[TaskAnswers], drawn: Draw, kind: str, suggest: bool, categories: bool
-) -> Iterator[dict[str, Any]]:
+def _items(runs: Sequence[TaskAnswers], drawn: Draw, suggest: bool, categories: bool) -> Iterator[dict[str, Any]]:
     """The items of each drawn document, in the order of the draw. The order of the runs is shuffled for each document, so
     that annotators do not learn which model comes first."""
     names = drawn.order
@@ -92,22 +83,22 @@ def _items(
     for number, (name, *answers) in enumerate(zip(names, *logged, strict=True)):
         shuffled = np.random.default_rng([drawn.seed, number]).permutation(len(runs)).tolist()
         shown = [(runs[at], answers[at], places[at][name]) for at in shuffled]
-        line = _line(shown[0][1], name, runs[0], drawn, kind)
+        line = _line(shown[0][1], name, runs[0], drawn)
         for run, answer, place in shown:
-            if kind == "labels" or run.words[place]:  # an answer without words has nothing to mark
+            if run.words[place]:  # an answer without words has nothing to mark
                 yield {
                     "line": {**line, "answer": masked(run.texts[place]), "model": run.model, "run": run.digest},
                     "suggested": _suggested(answer, categories) if suggest else [],
                 }
 
 
-def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw, kind: str) -> dict[str, Any]:
+def _line(answer: Answer, name: str, run: TaskAnswers, drawn: Draw) -> dict[str, Any]:
     """The fields of a document's line that are the same for all runs."""
     doc = answer.doc
     return {
         "id": name,
         "task": run.task,
-        "kind": kind,
+        "kind": run.kind,
         "language": language_of(answer, run.language),
         "question": masked(str(doc.get("query") or doc.get("question") or "")),
         "reference": masked(reference_of(answer)),
