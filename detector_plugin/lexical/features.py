@@ -241,10 +241,10 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     echo = np.array([min(in_sentences[name] - 1, 3) for name in stems], float)
 
     near2, near6, best, support, best_window = _window_shares(stems, weight, sentence_of_token, index)
-    query = _look_up_question(question, index)
-    asked = np.array([float(name in query.weights) for name in distinct_stems])[inverse]
-    of_stems = (query.by_window[index.windows_of(name)].max(initial=0.0) for name in distinct_stems)
-    to_point = np.array([float(share) if query.total else 0.0 for share in of_stems])[inverse]
+    asked_tokens, asked_stems, asked_by_window = _look_up_question(question, index)
+    asked = np.array([float(name in asked_stems) for name in distinct_stems])[inverse]
+    of_stems = [asked_by_window[index.windows_of(name)].max(initial=0.0) for name in distinct_stems]
+    to_point = np.array(of_stems, float)[inverse]
     item_number = layout.item_numbers[word_of]
     exact, in_reference, prefix = (np.where(item_number, 1.0, values) for values in (exact, in_reference, prefix))
     per_token = np.column_stack(
@@ -257,7 +257,7 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
 
     characters = code_points(tokens)
     hashes = gram_hashes(characters)
-    of_question = np.unique(gram_hashes(code_points(query.tokens))[GRAMS[0]])
+    of_question = np.unique(gram_hashes(code_points(asked_tokens))[GRAMS[0]])
     hits = [(n, index.grams[n][slots(of_text, len(index.grams[n]))]) for n, of_text in hashes.items()]
     hits.append((GRAMS[0], np.isin(hashes[GRAMS[0]], of_question)))
     sums = cumulative_sums(np.column_stack([_within_grams(hit, n, len(characters)) for n, hit in hits]))
@@ -274,8 +274,8 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     asked_means, to_point_means, asked_grams = means[:, 8], means[:, 9], grams[:, -1]
     last_asked = np.maximum.accumulate(np.where(asked_means > 0, np.arange(n), -1))
     after_asked = np.where(last_asked < 0, -1, np.minimum(np.arange(n) - last_asked, 30)).astype(float)
-    best_to_point = query.by_window[best_window]
-    if not query.total:
+    best_to_point = asked_by_window[best_window]
+    if not asked_tokens:
         for values in (asked_means, to_point_means, asked_grams, after_asked, best_to_point):
             values[:] = np.nan
     return _Lookup(
@@ -313,23 +313,16 @@ def _copied_around(adjacent: NDArray[np.bool_], starts: NDArray[np.intp], counts
 _CASED = 0.3  # share of an answer's words that have a letter with a capital form
 
 
-class _Question(NamedTuple):
-    """A question, looked up in the reference."""
-
-    tokens: list[str]
-    weights: dict[str, float]  # of its stems
-    total: float
-    by_window: Values  # (windows,) weight of its stems in each window, as a share of the largest
-
-
-def _look_up_question(question: str, index: ReferenceIndex) -> _Question:
+def _look_up_question(question: str, index: ReferenceIndex) -> tuple[list[str], dict[str, float], Values]:
+    """The tokens of a question, the weights of their stems, and (windows,) the weight of these in each window of the
+    reference, as a share of the largest."""
     tokens = TOKEN.findall(normalise(question))
     # In the order of the question: sums of floats in a set's order differ from one process to the next.
     weights = {name: _stem_weight(name, index) for name in map(stem, tokens)}
     by_window = np.zeros(index.n_windows)
     for name, weight in weights.items():
         by_window[index.windows_of(name)] += weight
-    return _Question(tokens, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
+    return tokens, weights, by_window / max(float(by_window.max()), 1e-6)
 
 
 def _number_distance(text: str, index: ReferenceIndex) -> float:

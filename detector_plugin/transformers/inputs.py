@@ -277,27 +277,22 @@ def spans_of(
     where the categories of its classes, of which several may share one, together have the threshold's probability."""
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
-    spans: list[Span] = []
-    weights: list[float] = []  # of each span: the sum of its characters' probabilities, and how many they are
-    sizes: list[int] = []
+    groups: list[list[Span]] = []  # of the tokens of each span
     flagged = by_kind.sum(1)
     for index in np.flatnonzero(flagged >= threshold):
         start, end = without_space(answer, *map(int, offsets[index]))
-        last = spans[-1] if spans else None
-        if last:
-            start = max(start, last.end)  # several tokens of one character
+        last = groups[-1][-1] if groups else Span(0, 0, "")
+        start = max(start, last.end)  # several tokens of one character
         if start >= end:
             continue
-        kind = kinds[int(by_kind[index].argmax())]
-        if joined and last and last.category == kind and not answer[last.end : start].strip():
-            spans[-1] = last._replace(end=end)
+        token = Span(start, end, kinds[int(by_kind[index].argmax())], float(flagged[index]))
+        if joined and last.category == token.category and not answer[last.end : start].strip():
+            groups[-1].append(token)
         else:
-            spans.append(Span(start, end, kind))
-            weights.append(0.0)
-            sizes.append(0)
-        weights[-1] += float(flagged[index]) * (end - start)
-        sizes[-1] += end - start
-    return [
-        span._replace(probability=min(1.0, round(weight / size, 4)))
-        for span, weight, size in zip(spans, weights, sizes, strict=True)
-    ]
+            groups.append([token])
+    spans = []
+    for tokens in groups:
+        weight = sum(token.probability * (token.end - token.start) for token in tokens)
+        size = sum(token.end - token.start for token in tokens)
+        spans.append(tokens[0]._replace(end=tokens[-1].end, probability=min(1.0, round(weight / size, 4))))
+    return spans
