@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 import yaml
 
-from custom_metrics.abstention import LANGUAGES
+from custom_metrics.abstention import LANGUAGES, phrases
 from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrase_table
 from tests.table_use import examples, misread, unused
 
@@ -101,7 +101,7 @@ def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], mes
 )
 def test_a_broken_table_says_where(broken: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     phrase_table.cache_clear()
-    monkeypatch.setattr(yaml, "load", lambda *_, **__: table(**broken))
+    monkeypatch.setattr(phrases, "shipped_yaml", lambda *_: table(**broken))
     with pytest.raises(ValueError, match=message):
         phrase_table("de")
     phrase_table.cache_clear()

@@ -4,16 +4,14 @@ over texts longer than a model reads, what the windows say of each token togethe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from importlib.resources import files
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, without_space
+from custom_metrics.usage import shipped_yaml
 from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
@@ -57,18 +55,11 @@ def prompt(form: str, question: str | None, language: str | None) -> tuple[str, 
         return (f"User request: {question}\n\n" if question else ""), ""
     if form != "lettucedetect":
         return "", ""
-    prompts = _prompts()
+    prompts = shipped_yaml("detector_plugin.transformers", "lettucedetect_prompts.yaml")
     template = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
     before, after = template["question" if question else "summary"].split("{context}")
     before = before.replace("{passages}", "1").replace("{question}", question or "")  # last: it is not ours
     return f"{before}{template['passage']} 1: ", after
-
-
-@lru_cache(maxsize=1)
-def _prompts() -> dict[str, dict[str, str]]:
-    text = files("detector_plugin.transformers").joinpath("lettucedetect_prompts.yaml").read_text("utf-8")
-    prompts: dict[str, dict[str, str]] = yaml.safe_load(text)
-    return prompts
 
 
 class Encoder:
