@@ -284,10 +284,10 @@ def test_what_are_no_weights(tmp_path: Path, content: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"threshold": -0.1}, "a threshold is a probability, got -0.1"),
-        ({"threshold": 1.5}, "a threshold is a probability, got 1.5"),
-        ({"held_out": 1}, "held_out is True or False, got 1"),
-        ({"spans": "all"}, "spans is one of words, iou, got 'all'"),
+        ({"threshold": -0.1}, "option threshold: -0.1 is not a number from 0 to 1"),
+        ({"threshold": 1.5}, "option threshold: 1.5 is not a number from 0 to 1"),
+        ({"held_out": "maybe"}, "option held_out: 'maybe' is neither True nor False"),
+        ({"spans": "all"}, "option spans: 'all' is none of words, iou"),
     ],
 )
 def test_values_of_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:

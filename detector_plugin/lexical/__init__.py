@@ -19,8 +19,16 @@ from numpy.typing import NDArray
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
-from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
+from detector_plugin.detector import (
+    Languages,
+    Questions,
+    Spans,
+    Texts,
+    check_choice,
+    check_lengths,
+    parse_flag,
+    parse_number,
+)
 from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
 WEIGHTS = Path(__file__).parent / "weights"  # folder of the weights that ship
@@ -66,18 +74,16 @@ class LexicalDetector:
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
                 quotes and punctuation at the ends, one span a word, so that each has its own probability.
         """
-        if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
-            raise ValueError(f"a threshold is a probability, got {excerpt(threshold)}")
-        if not isinstance(held_out, bool):
-            raise ValueError(f"held_out is True or False, got {held_out!r}")
-        if spans not in SPANS:
-            raise ValueError(f"spans is one of {', '.join(SPANS)}, got {spans!r}")
-        self.threshold, self.spans, self.held_out = threshold, spans, held_out
+        self.threshold: float | None = parse_number("threshold", threshold, float, 0, 1)
+        self.held_out, self.spans = parse_flag("held_out", held_out), spans
+        check_choice("spans", spans, SPANS)
         self._folder = WEIGHTS if weights is None else Path(weights)
         one_file = self._folder.suffix == ".safetensors"
         self._forests: dict[str, Forest] = {"": _load(self._folder if one_file else self._folder / MAIN_WEIGHTS)}
-        self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if held_out else "")
+        self._languages = (
+            {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if self.held_out else set()
+        )
+        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if self.held_out else "")
         self.version += "" if threshold is None else f"-t{threshold}"
         self.version += "" if spans == "words" else f"-{spans}"
 

@@ -3,7 +3,7 @@ over texts longer than a model reads, what the windows say of each token togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
@@ -190,26 +190,20 @@ class Document:
     ) -> None:
         self.index = index
         self.pieces = pieces
-        self._bounds = [
-            window_bounds(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
-            for _, _, encoded in pieces
-        ]
-        # windows to be read
-        self.windows_left = sum(len(of_reference) * len(of_answer) for of_reference, of_answer in self._bounds)
         self._first = [0, *accumulate(len(piece.encoded.answer) for piece in pieces)]  # token of each piece
         self.best = np.zeros((self._first[-1], len(categories)), np.float32)  # the most favourable reading so far
         self._by_piece = by_piece
         self._supported = [category is None for category in categories]
         self._best_support = np.full(len(self.best), -1, np.float32)
-
-    def windows(self) -> Iterator[Window]:
-        for (_, _, encoded), first, (of_reference, of_answer) in zip(
-            self.pieces, self._first, self._bounds, strict=False
-        ):
+        self.windows: list[Window] = []  # to be read
+        for (_, _, encoded), first in zip(pieces, self._first, strict=False):
+            room = room_for(encoded, max_length)
+            of_reference, of_answer = window_bounds(len(encoded.reference), len(encoded.answer), room)
             for answer_part, (start, end) in of_answer:
                 decided = slice(first + start, first + end), encoded.answer[start:end]
                 for reference_part in of_reference:
-                    yield Window(self, *decided, encoded, encoded.window(reference_part, answer_part))
+                    self.windows.append(Window(self, *decided, encoded, encoded.window(reference_part, answer_part)))
+        self.windows_left = len(self.windows)
 
     def update(self, window: Window, probabilities: NDArray[np.float32]) -> None:
         """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
