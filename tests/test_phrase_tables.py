@@ -82,7 +82,6 @@ def table(**changed: object) -> dict[str, object]:
         ({"silent": [""]}, "xx: 'silent': the phrase '' of 'silent' is empty"),
         ({"silent": ["^"]}, r"the phrase '\^' of 'silent' is empty"),
         ({"parts": {"none": []}, "silent": ["x {none}"]}, r"the phrase 'x \{none\}' of 'silent' is empty"),
-        ({"parts": {"not": ["{not} ever"]}, "abstains": ["{not}"]}, r"xx: 'abstains': the part 'not' contains itself"),
     ],
 )
 def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], message: str) -> None:

@@ -146,12 +146,7 @@ class Aggregation:
             NotMeasured: a value has another form.
         """
         carried = [counts if (counts := getattr(value, "counts", None)) is not None else value for value in values]
-        of_objects = {
-            id(each): self._parsed(each)
-            for each in {id(value): value for value in carried}.values()
-            if each is not None
-        }
-        parsed = {place: of_objects[id(value)] for place, value in enumerate(carried) if value is not None}
+        parsed = {place: self._parsed(value) for place, value in enumerate(carried) if value is not None}
         shapes = {statistics.shape for statistics in parsed.values()}
         if len(shapes) > 1:
             raise NotMeasured("the values of its documents have several forms")
