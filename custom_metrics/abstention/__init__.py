@@ -24,11 +24,9 @@ from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, lexicon_of, li
 from custom_metrics.abstention.sentence_reading import (
     BARE,
     BESIDE,
-    ITEM,
     LONGEST_BARE,
     MASK,
     NOTHING,
-    SILENT,
     TRIGGERS,
     Sentence,
     is_bare,
@@ -326,10 +324,8 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
             # only what is missing of an answer: "The third is not given"
             of_part = partial and "part" in sentence.hits and not material and answers + about > 0
             detail = of_part or (taken_back and sentence.bare) or (sourced and not sentence.bare)
-            # behind a long answer; and "there are differences, but it does not say which"
-            if partial and not (abstained or taken_back):
+            if partial and not (abstained or taken_back):  # behind a long answer
                 detail = detail or (answers > 0 and told > LONG_ANSWER)
-                detail = detail or (label is SILENT and about > 0 and sentence.answers_before_a_turn())
             detail = detail or (partial and answers > 0 and sentence.asks_for_a_detail())
             by_itself = sentence.bare or "abstains" in sentence.hits
             turns = answers == 1 and sentence.opens_with("but", 4)
@@ -360,7 +356,7 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
         statements += states
         told += states * length(sentence.text)
         about += material and not label.abstains
-        spoke_of_material = spoke_of_material or material or (not partial and bool(ITEM.match(sentence.text)))
+        spoke_of_material = spoke_of_material or material
     if abstained:
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"it finds the material silent, but states {statements} other things"

@@ -101,8 +101,6 @@ _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LISTING = re.compile(r": ?\S")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
-ITEM = re.compile(r"\W*\d{1,2}\W*[\])]|\s*[-•]\s*\d{1,2}\W")
-"""How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland", "- 1-3: rivers"."""
 CITED_PASSAGE = re.compile(r"\[\d{1,2}\]")
 
 
@@ -195,11 +193,6 @@ class Sentence:
         """Whether it names at some length what it cannot tell: "I can't tell from the text how the moon was formed"."""
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
         return bool(ends) and not self.bare and length(self.text[max(ends) :]) >= DETAIL
-
-    def answers_before_a_turn(self) -> bool:
-        """Whether some words that speak of nothing missing stand before a turn: "They differ, but it does not say how"."""
-        turn = min((start for start, _ in self.hits.get("but", ())), default=0)
-        return length(self.text[self._lead : turn]) >= DETAIL and not _speaks_of(0, turn, self.hits)
 
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
         """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
