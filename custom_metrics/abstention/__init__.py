@@ -27,6 +27,7 @@ from custom_metrics.abstention.sentence_reading import (
     LONGEST_BARE,
     MASK,
     NOTHING,
+    SILENT,
     TRIGGERS,
     Sentence,
     is_bare,
@@ -324,8 +325,10 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
             # only what is missing of an answer: "The third is not given"
             of_part = partial and "part" in sentence.hits and not material and answers + about > 0
             detail = of_part or (taken_back and sentence.bare) or (sourced and not sentence.bare)
-            if partial and not (abstained or taken_back):  # behind a long answer
+            # behind a long answer; and "there are differences, but it does not say which"
+            if partial and not (abstained or taken_back):
                 detail = detail or (answers > 0 and told > LONG_ANSWER)
+                detail = detail or (label is SILENT and about > 0 and sentence.answers_before_a_turn())
             detail = detail or (partial and answers > 0 and sentence.asks_for_a_detail())
             by_itself = sentence.bare or "abstains" in sentence.hits
             turns = answers == 1 and sentence.opens_with("but", 4)

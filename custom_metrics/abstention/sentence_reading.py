@@ -194,6 +194,11 @@ class Sentence:
         ends = [end for kind in TRIGGERS for _, end in self.hits.get(kind, ())]
         return bool(ends) and not self.bare and length(self.text[max(ends) :]) >= DETAIL
 
+    def answers_before_a_turn(self) -> bool:
+        """Whether some words that speak of nothing missing stand before a turn: "They differ, but it does not say how"."""
+        turn = min((start for start, _ in self.hits.get("but", ())), default=0)
+        return length(self.text[self._lead : turn]) >= DETAIL and not _speaks_of(0, turn, self.hits)
+
     def classify(self, spoke_of_material: bool) -> SentenceLabel:
         """Whether the sentence abstains, and why. After one that spoke of the material it needs no material itself."""
         if self.bare:
