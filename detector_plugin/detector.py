@@ -60,20 +60,17 @@ def describe(detector: Detector) -> dict[str, str]:
 
 def check_lengths(references: Texts, answers: Texts, languages: Languages, questions: Texts | None = None) -> None:
     """Raise UsageError where references and answers are not lists of texts, or lists differ in length."""
-    columns: dict[str, Sequence[Any] | None] = {"answers": answers, "references": references}
-    columns |= {"languages": languages, "questions": questions}
-    for name, values in columns.items():
+    columns: dict[str, Sequence[Any]] = {"answers": answers, "references": references, "languages": languages}
+    for name, values in (columns | ({"questions": questions} if questions is not None else {})).items():
         if isinstance(values, (str, bytes)):
             raise UsageError(
                 f"detect takes lists of equal length, and {name} is one text. Of one answer: detect([reference], [answer], "
                 f"[language])"
             )
-    for name, texts in (("answers", answers), ("references", references)):
-        for place, text in enumerate(texts):
+        for place, text in enumerate(values) if name in ("answers", "references") else ():
             if not isinstance(text, str):
                 raise UsageError(f"detect takes texts, and {name}[{place}] is {type(text).__name__}: {text!r:.60}")
-    for name, values in columns.items():
-        if values is not None and len(values) != len(answers):
+        if len(values) != len(answers):
             raise UsageError(f"{len(answers)} answers, but {len(values)} {name}")
 
 

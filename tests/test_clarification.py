@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from custom_metrics.abstention.clarification import KEYS, asks_clarification, tables
+from custom_metrics.abstention.clarification import KEYS, asks_clarification
 from custom_metrics.abstention.folding import fold
 from custom_metrics.abstention.patterns import Matcher, PhraseReader
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, phrase_table
+from custom_metrics.usage import shipped_yaml
 
 with (Path(__file__).parent / "data" / "clarification.tsv").open(encoding="utf-8", newline="") as lines:
     _, *ANSWERS = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+TABLES = shipped_yaml("custom_metrics.abstention", "clarification.yaml")
 
 
 @pytest.mark.parametrize(("language", "asks", "answer"), ANSWERS)
@@ -34,9 +36,9 @@ def test_english_counts_in_every_language(language: str | None) -> None:
     assert asks_clarification("Which one are you referring to?", language)
 
 
-@pytest.mark.parametrize("language", tables())
+@pytest.mark.parametrize("language", TABLES)
 def test_every_phrase_has_an_example(language: str) -> None:
-    table, spaces = tables()[language], phrase_table(language).get("spaces", True)
+    table, spaces = TABLES[language], phrase_table(language).get("spaces", True)
     reader = PhraseReader(table.get("parts", {}), fold, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
     examples = [fold(answer) for code, _, answer in ANSWERS if code == language]
     written = [(key, phrase) for key in KEYS for phrase in table[key]]

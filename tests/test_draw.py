@@ -253,7 +253,7 @@ def test_refused_draws(tmp_path: Path, task: str, runs: list[list[Row]], number:
         ("nomiracl_de", ROWS, UsageError, "people mark answers of mfava_<language>, clapnq_gold"),
         ("mfava_de", [], CorruptSource, "no sample can be read"),
         ("mfava_de", [mfava_row(0, "a"), mfava_row(1, "b", id="de_0_1")], CorruptSource, "have the id 'de_0_1'"),
-        ("mfava_de", [mfava_row(0, "a", [[3, 1, "entity"]])], CorruptSource, "document 'de_0_1': a span starts before"),
+        ("mfava_de", [mfava_row(0, "a", [[3, 1, "entity"]])], CorruptSource, "document 'de_0_1': a span is"),
         (
             "clapnq_gold",
             [clapnq_row(0, "a", passages=[None])],

@@ -73,15 +73,17 @@ def test_a_rate_its_bounds_and_its_error_skip_what_is_not_in_the_denominator(
     found = defined_share.figure_of(values)
     assert found[:5] == pytest.approx((mean, low, high, error, n), abs=1e-7, nan_ok=True)
     assert found.strata == ()
-    assert (defined_share(values), defined_share.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
-    assert (defined_mean(values), defined_mean.standard_error(values)) == pytest.approx((mean, error), nan_ok=True)
+    assert defined_share(values) == pytest.approx(mean, nan_ok=True)
+    of_mean = defined_mean.figure_of(values)
+    assert (of_mean.value, of_mean.standard_error) == pytest.approx((mean, error), nan_ok=True)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
 def test_the_standard_error_of_a_mean_is_the_harnesss(values: list[float]) -> None:
     from lm_eval.api.metrics import mean_stderr
 
-    assert defined_mean.standard_error([None, *values]) == pytest.approx(mean_stderr(values), rel=1e-9, abs=1e-6)
+    error = defined_mean.figure_of([None, *values]).standard_error
+    assert error == pytest.approx(mean_stderr(values), rel=1e-9, abs=1e-6)
 
 
 def test_a_figure_in_a_file_has_no_nan() -> None:

@@ -171,9 +171,9 @@ def test_the_error_of_a_rank_correlation_is_that_of_the_bootstrap() -> None:
     said = np.where(rng.random(150) < 0.6, scores, said)
     kind, pairs = RankCorrelation("rho"), np.column_stack([scores, said]).tolist()
     resampled = [spearmanr(scores[draw], said[draw])[0] for draw in rng.integers(150, size=(400, 150))]
-    once = kind.figure_of([[pair] for pair in pairs]).standard_error
+    once = kind.figure_of(pairs).standard_error
     assert once == pytest.approx(np.std(resampled), rel=0.1)
-    copies = [CountsOfCluster([pair], f"{number}") for number, pair in enumerate(pairs) for _ in range(3)]
+    copies = [CountsOfCluster(pair, f"{number}") for number, pair in enumerate(pairs) for _ in range(3)]
     assert kind.figure_of(copies).standard_error == pytest.approx(once, rel=0.01)
 
 

@@ -273,7 +273,7 @@ def test_a_list_gives_what_its_members_give(
         (lambda: g.compare(".", tasks={"a", "b"}), "tasks: expected a list of names, got set; it has no order"),  # type: ignore[arg-type]
         (lambda: g.span_iou("abc", [(0, 4)], []), r"annotated: a span is \(start, end\) in its text of 3 characters"),
         (lambda: g.span_iou("abc", [], [(2, 1)]), r"predicted: .* got \(2, 1\)"),
-        (lambda: g.detect("a", "b", "de", threshold=2), "a threshold is a probability, got 2"),
+        (lambda: g.detect("a", "b", "de", threshold=2), "option threshold: 2 is not a number from 0 to 1"),
         (lambda: g.detect("a", "b", "de", thresold=0.2), "no option 'thresold'; did you mean 'threshold'"),
         (lambda: g.compare(3), "takes what read\\(\\) gives, single runs, or paths; got int"),  # type: ignore[arg-type]
         (lambda: g.evaluate_module("k_precison"), "did you mean 'k_precision'"),

@@ -24,7 +24,6 @@ from custom_metrics.abstention.phrases import LANGUAGES, Lexicon, lexicon_of, li
 from custom_metrics.abstention.sentence_reading import (
     BARE,
     BESIDE,
-    ITEM,
     LONGEST_BARE,
     MASK,
     NOTHING,
@@ -360,7 +359,7 @@ def decide(folded: str, lexicon: Lexicon, partial: bool = True, beside: bool = T
         statements += states
         told += states * length(sentence.text)
         about += material and not label.abstains
-        spoke_of_material = spoke_of_material or material or (not partial and bool(ITEM.match(sentence.text)))
+        spoke_of_material = spoke_of_material or material
     if abstained:
         abstains = alone or statements <= MOST_STATEMENTS
         essay = f"it finds the material silent, but states {statements} other things"

@@ -8,12 +8,11 @@ the options that it lists. That something is missing is no request ("I'd need it
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
-from typing import Any
 
 from custom_metrics.abstention import excerpt, lexicons
 from custom_metrics.abstention.phrases import Lexicon, build_lexicon, phrase_table
 from custom_metrics.abstention.sentence_reading import split
+from custom_metrics.usage import shipped_yaml
 
 KEYS = ("asks", "requests", "offers")
 
@@ -36,19 +35,10 @@ def asks_clarification(text: str | None, language: str | None = None) -> bool:
 
 
 @cache
-def tables() -> dict[str, dict[str, Any]]:
-    """The table of each language, by its code."""
-    import yaml
-
-    text = resources.files(__package__).joinpath("clarification.yaml").read_text("utf-8")
-    content: dict[str, dict[str, Any]] = yaml.safe_load(text)
-    return content
-
-
-@cache
 def _phrases(language: str) -> Lexicon:
     """The phrases of a language and of English, for folded sentences."""
+    tables = shipped_yaml("custom_metrics.abstention", "clarification.yaml")
     forms = {code: phrase_table(code) for code in dict.fromkeys((language, "en"))}
     written = ("language", "spaces", "fold_marks", "same")
-    merged = [{k: form[k] for k in written if k in form} | tables().get(code, {}) for code, form in forms.items()]
+    merged = [{k: form[k] for k in written if k in form} | tables.get(code, {}) for code, form in forms.items()]
     return build_lexicon(merged, KEYS)

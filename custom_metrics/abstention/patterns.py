@@ -65,12 +65,11 @@ class PhraseReader:
         self, parts: Mapping[str, Sequence[str]], folded: Callable[[str], str], spaces: bool, gap: int
     ) -> None:
         self._parts, self._folded, self._spaces, self._gap = parts, folded, spaces, gap
-        self._open_parts: list[str] = []  # the parts that are being read
         self._rows_of_token: dict[tuple[str | None, ...], list[Row]] = {}
 
     def patterns(self, kind: str, written: str) -> Iterator[Pattern]:
         """Parse a phrase. Optional elements, and parts that hold patterns, make several patterns of it. ValueError for an
-        unknown part, a part that contains itself, a bracket that is not closed, or an empty pattern."""
+        unknown part, a bracket that is not closed, or an empty pattern."""
         rows = self._rows(written.removeprefix("^"))
         if not rows:
             raise ValueError(f"the phrase {written!r} of {kind!r} is empty")
@@ -123,11 +122,8 @@ class PhraseReader:
         return [row for row in rows if len(row) > 1] + [(Element(frozenset(words[ends]), *ends),) for ends in words]
 
     def _part(self, name: str) -> Iterator[Row]:
-        if name in self._open_parts:
-            raise ValueError(f"the part {name!r} contains itself")
         if name not in self._parts:
             raise ValueError(f"no part is named {name!r}; there are {', '.join(sorted(self._parts))}")
-        self._open_parts.append(name)
         for written in self._parts[name]:
             source = (name, written)
             for row in self._rows(written):
@@ -135,7 +131,6 @@ class PhraseReader:
                     element._replace(words=frozenset(Word(word, (*origins, source)) for word, origins in element.words))
                     for element in row
                 )
-        self._open_parts.pop()
 
     def _joined(self, row: Row, joint: int, tail: Row) -> Row:
         """Concatenate two rows. Small neighbours without a gap become one element, their product."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from custom_metrics.abstention.folding import EDGE, fold, is_boundary
 from custom_metrics.abstention.patterns import Hits, Matcher, Pattern, PhraseReader
+from custom_metrics.usage import shipped_yaml
 
 GAP = 45  # characters that " ... " in a phrase may stand for: about seven words
 GAP_WITHOUT_SPACES = 18  # in scripts that write no spaces
@@ -54,12 +55,8 @@ class Lexicon:
 @cache
 def phrase_table(language: str) -> dict[str, Any]:
     """The phrase table of one language. ValueError for a key that is unknown, or whose value is no list of phrases."""
-    import yaml
-
     name = f"tables/{language}.yaml"
-    text = _FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
-    # the safe loader, in C where PyYAML has it: it takes a tenth of the time
-    table: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    table = shipped_yaml("custom_metrics.abstention", name)
     unknown = set(table) - _KEYS
     if unknown:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}; known are {sorted(_KEYS)}")

@@ -18,10 +18,8 @@ MASK = "\x00"  # stands for what was quoted
 _CLOSING = r".!?。؟۔।॥\n;؛｡…"
 _MARKS = re.compile(f"[{_CLOSING}]+")
 _PIECE = re.compile(f"[^{_CLOSING}]*([{_CLOSING}]*)")
-_NEXT_ITEM = re.compile(r" (?=\d{1,2}\) )")
 _BEHIND = frozenset(" \"')]")  # what may stand behind a sentence
 _NUMERALS = frozenset("ivx")
-_IN_QUOTES = re.compile(r"""(['"])([^"]*)\1\.*""")
 _DOUBLE_QUOTED = re.compile(r'"[^"\n]{0,200}"')
 _SINGLE_QUOTED = re.compile(r"(?<![^\W_])'[^\n]{1,120}?'(?![^\W_\uac00-\ud7a3])")  # Korean: "'...'고"
 
@@ -38,8 +36,6 @@ def stated_text(text: str, lexicon: Lexicon) -> str:
 
 def without_quotations(text: str, lexicon: Lexicon) -> str:
     """A folded text with :data:`MASK` in place of quotations."""
-    if quoted := _IN_QUOTES.fullmatch(text):  # as a whole
-        text = quoted[2]
     if '"' in text:
         text = _DOUBLE_QUOTED.sub(lambda match: _quoted(match, lexicon), text)
     if text.count("'") > 1:
@@ -49,7 +45,6 @@ def without_quotations(text: str, lexicon: Lexicon) -> str:
 
 def split(text: str) -> Iterator[tuple[str, bool]]:
     """Each sentence of a text without its closing marks, and whether it asks; those of one character are left out."""
-    text = _NEXT_ITEM.sub("\n", text) if ")" in text else text
     start, end, size = 0, 0, len(text)
     while end < size and (piece := _PIECE.match(text, end)):
         stop, end = piece.span(1)
@@ -76,8 +71,6 @@ def _quoted(match: re.Match[str], lexicon: Lexicon) -> str:
     before = match.string[max(0, match.start() - 60) : match.start()].rstrip(" :,-\"'")
     after = match.string[match.end() : match.end() + 3].strip(" .!\"')")
     before = _MARKS.split(before)[-1].strip()
-    if match[0][1:-1].strip(EDGE) in (*lexicon.yes, *lexicon.no):
-        return f" {match[0][1:-1]} "
     ends = not after or match.string[match.end() : match.end() + 1] in "\n.。"
     quoted = match[0][1:-1]
     if ends and (not before or any(end == len(before) for _, end in lexicon.search(before).get("openers", ()))):
@@ -108,8 +101,6 @@ _WORD = re.compile(r"[^\s\d.,;:!?()\"']{1,30}")
 _IN_BRACKETS = re.compile(r"[(\[（【][^()\[\]（）【】]{0,30}\d[^()\[\]（）【】]{0,20}[)\]）】]")
 _LISTING = re.compile(r": ?\S")
 _NUMBER = re.compile(r"(?<![\d\[(])\d{2,}")
-ITEM = re.compile(r"\W*\d{1,2}\W*[\])]|\s*[-•]\s*\d{1,2}\W")
-"""How an item of a list begins: "1) unrelated", "- [4]-[10] places in Greenland", "- 1-3: rivers"."""
 CITED_PASSAGE = re.compile(r"\[\d{1,2}\]")
 
 

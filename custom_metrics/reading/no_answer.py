@@ -24,12 +24,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import pairwise
-from typing import Any
 
 from custom_metrics.abstention.folding import EDGE, NO_SPACES, fold
-from custom_metrics.usage import shipped_rows
+from custom_metrics.usage import shipped_rows, shipped_yaml
 
 KINDS = ("empty", "failure", "prompt", "loop", "markup", "code", "debris")
 
@@ -46,17 +44,8 @@ _VERDICT = re.compile(r"(?=\b(?:Yes, answer is present|I don['’]t know))", re.
 
 
 @cache
-def _table(name: str) -> dict[str, Any]:
-    import yaml
-
-    text = resources.files("custom_metrics.reading").joinpath(f"{name}.yaml").read_text("utf-8")
-    table: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    return table
-
-
-@cache
 def _form_of(name: str) -> re.Pattern[str]:
-    form = _table("forms")[name]
+    form = shipped_yaml("custom_metrics.reading", "forms.yaml")[name]
     pattern = f"{form.get('start', '')}(?:{'|'.join(form['any'])}){form.get('end', '')}"
     return re.compile(pattern, re.IGNORECASE if form["ignore_case"] else 0)
 
@@ -125,7 +114,7 @@ _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 @cache
 def _failures() -> tuple[frozenset[str], dict[str, re.Pattern[str]]]:
     """Apologies; and the first two characters of entries to their pattern."""
-    table = dict(_table("service_failures"))
+    table = dict(shipped_yaml("custom_metrics.reading", "service_failures.yaml"))
     apologies = frozenset(table.pop("apologies"))
     patterns: dict[str, set[str]] = {}
     for entry in dict.fromkeys(entry for entries in table.values() for entry in entries):
@@ -228,7 +217,7 @@ _TOKEN_FORM = re.compile(r"[|<>\[\]#:_Ġ▁]|assistant", re.IGNORECASE)
 def _is_markup(text: str) -> bool:
     if "<" not in text and "&" not in text and "\\" not in text:
         return False
-    html = _table("forms")["html"]["any"]  # "<Paris>" may be an answer
+    html = shipped_yaml("custom_metrics.reading", "forms.yaml")["html"]["any"]  # "<Paris>" may be an answer
     bare = _TAG.sub(
         lambda tag: " " if not tag["name"] or tag["name"].lower() in html or tag["closing"] or tag["more"] else tag[0],
         text,

@@ -32,14 +32,13 @@ def span_of(value: Sequence[object]) -> Span:
         if isinstance(start, bool) or isinstance(end, bool):
             raise TypeError
         span = Span(index(start), index(end), str(category), *map(float, probability))  # type: ignore[arg-type]
+        if not 0 <= span.start <= span.end or not 0 <= span.probability <= 1:  # nan neither
+            raise ValueError
     except (TypeError, ValueError, OverflowError):  # the last of a probability of 400 digits
         raise ValueError(
-            f"a span is [start, end, category] or [start, end, category, probability], got {value!r}"
+            "a span is [start, end, category] or [start, end, category, probability] with 0 <= start <= end and a "
+            f"probability from 0 to 1, got {value!r}"
         ) from None
-    if not 0 <= span.start <= span.end:
-        raise ValueError(f"a span starts before it ends and not before 0, got {value!r}")
-    if not 0 <= span.probability <= 1:  # nan neither
-        raise ValueError(f"a span's probability is between 0 and 1, got {value!r}")
     return span
 
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Levenshtein
@@ -151,28 +150,21 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
     Spans of one category and probability that overlap or touch become one. Of two probabilities the higher holds.
     """
-    by_category: dict[str, list[Span]] = {}
-    for span in sorted(spans):
-        by_category.setdefault(span.category, []).append(span)
+    by_category: dict[str, list[Span]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.probability):
+        by_category[span.category].append(span)
     disjoint: list[Span] = []
     for category, group in by_category.items():
-        covering: list[tuple[float, int]] = []  # (-probability, end), the most probable first
-        following = 0
-        last: Span | None = None
-        for left, right in pairwise(sorted({edge for span in group for edge in (span.start, span.end)})):
-            while following < len(group) and group[following].start <= left:
-                heappush(covering, (-group[following].probability, group[following].end))
-                following += 1
-            while covering and covering[0][1] <= left:
-                heappop(covering)
-            if not covering:
-                continue
-            probability = -covering[0][0]
-            if last and last.end == left and last.probability == probability:
-                last = disjoint[-1] = last._replace(end=right)
-            else:
-                last = Span(left, right, category, probability)
-                disjoint.append(last)
+        edges = sorted({edge for span in group for edge in (span.start, span.end)})
+        place = {edge: number for number, edge in enumerate(edges)}
+        probabilities: list[float | None] = [None] * len(edges)  # from each edge to the next
+        for span in group:  # the most probable has the last word
+            first, last = place[span.start], place[span.end]
+            probabilities[first:last] = [span.probability] * (last - first)
+        for probability, run in groupby(range(len(edges)), key=probabilities.__getitem__):
+            if probability is not None:
+                numbers = [*run]
+                disjoint.append(Span(edges[numbers[0]], edges[numbers[-1] + 1], category, probability))
     return sorted(disjoint)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custom_metrics.statistics import intervals
-from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows, cluster_of
+from custom_metrics.statistics.figures import UNDEFINED, Figure, Rows
 from custom_metrics.statistics.paired_difference import (
     BOOTSTRAP,
     CLUSTERS,
@@ -130,10 +130,6 @@ class Aggregation:
         """The figure's value. `values` has one entry a document; ``None`` is not in the denominator."""
         return float(self.figure_of(values).value)
 
-    def standard_error(self, values: Sequence[Any]) -> float:
-        """The standard error of the figure; ``nan`` where it has none."""
-        return float(self.figure_of(values).standard_error)
-
     def figure_of(self, values: Sequence[Any]) -> Figure:
         """The figure of the documents' values."""
         return self.figure(self.rows(values))
@@ -154,12 +150,7 @@ class Aggregation:
             NotMeasured: a value has another form.
         """
         carried = [counts if (counts := getattr(value, "counts", None)) is not None else value for value in values]
-        of_objects = {
-            id(each): self._parsed(each)
-            for each in {id(value): value for value in carried}.values()
-            if each is not None
-        }
-        parsed = {place: of_objects[id(value)] for place, value in enumerate(carried) if value is not None}
+        parsed = {place: self._parsed(value) for place, value in enumerate(carried) if value is not None}
         shapes = {statistics.shape for statistics in parsed.values()}
         if len(shapes) > 1:
             raise NotMeasured("the values of its documents have several forms")
@@ -178,7 +169,7 @@ class Aggregation:
 
     def cluster_names(self, values: Sequence[Any]) -> Sequence[Any]:
         """The name of each document's cluster, which its value carries."""
-        return [cluster_of(value) for value in values]
+        return [getattr(value, "cluster", "") for value in values]
 
     def counted(self, rows: Rows) -> NDArray[np.bool_]:
         """(documents,) whether a document counts."""

@@ -99,6 +99,7 @@ def count_words(
 
 
 def _count_pairs(words: Iterable[tuple[bool, bool]]) -> WordCounts:
+    """Count words, or sentences, each whether it is hallucinated, and flagged."""
     counts = Counter(words)
     return WordCounts(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
@@ -161,7 +162,7 @@ def word_values(
 ) -> dict[str, Any]:
     """The values of :func:`process_results`, from :func:`annotated_and_predicted`; `judged` as in :func:`count_words`."""
     counts = count_words(doc["answer"], doc["language"], gold, predicted, judged)
-    return _values(counts, list(counts), kind, doc)
+    return _values(counts, counts, kind, doc)
 
 
 def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def process_category_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     return _values(WordCounts(*map(sum, zip(*counts, strict=True))), [*map(list, counts)], kind, doc)
 
 
-def _values(total: WordCounts, counts: list[Any], kind: str, doc: Mapping[str, Any]) -> dict[str, Any]:
+def _values(total: WordCounts, counts: Sequence[Any], kind: str, doc: Mapping[str, Any]) -> dict[str, Any]:
     passage = doc.get("passage", "")
     carried = CountsOfCluster(counts, passage)
     return {
@@ -231,16 +232,16 @@ def process_sentence_results(doc: Mapping[str, Any], results: Sequence[Any]) -> 
     judged = [sentence for sentence in doc["sentences"] if sentence["label"] in (SUPPORTED, NOT_SUPPORTED)]
     places = words(doc["answer"], doc["language"])
     of_words, starts = probabilities(places, predicted), [start for start, _ in places]
-    pairs, counts = [], np.zeros(4, dtype=int)
+    pairs, verdicts = [], []
     for sentence in judged:
         inside = of_words[bisect_left(starts, sentence["start"]) : bisect_left(starts, sentence["end"])] or [0.0]
         wrong = sentence["label"] == NOT_SUPPORTED
         inside = [float(not wrong)] if kind == LOST else inside
         pairs.append([fmean(inside), float(wrong)])
-        counts += _counts(wrong, any(inside))
+        verdicts.append((wrong, any(inside)))
     parts = [Span(sentence["start"], sentence["end"]) for sentence in judged]
     return {
-        **dict.fromkeys(("balanced_accuracy", "sentence_f1"), CountsOfCluster(counts.tolist(), doc["passage"])),
+        **dict.fromkeys(("balanced_accuracy", "sentence_f1"), CountsOfCluster(_count_pairs(verdicts), doc["passage"])),
         "auc": CountsOfCluster(pairs, doc["passage"]),
         **word_values(doc, gold, predicted, kind, parts),
     }
@@ -254,16 +255,12 @@ def process_verdict(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
         read; and ``unread_rate``.
     """
     verdict, question = results[0], doc["passage"]
-    counts = CountsOfCluster(_counts(doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED), question)
+    pair = doc["label"] == NOT_SUPPORTED, verdict == NOT_SUPPORTED
+    counts = CountsOfCluster(_count_pairs([pair]), question)
     return {
         **dict.fromkeys(("balanced_accuracy", "sentence_f1", "kappa"), None if verdict == UNREAD else counts),
         "unread_rate": FloatWithCounts(verdict == UNREAD, cluster=question),
     }
-
-
-def _counts(wrong: bool, flagged: bool) -> list[int]:
-    """tp, fp, fn, tn of one sentence."""
-    return [int(pair == (wrong, flagged)) for pair in ((True, True), (False, True), (True, False), (False, False))]
 
 
 class OfCounts(Ratios):

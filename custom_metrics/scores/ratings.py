@@ -66,41 +66,6 @@ class AUC(OfPairs):
         return area, added
 
 
-class RankCorrelation(OfPairs):
-    """Spearman's rank correlation, of mid-ranks where there are ties. Effects are its influence function, in which ranks
-    move with the sample (Croux and Dehon 2010, "Influence functions of the Spearman and Kendall correlation measures").
-    """
-
-    is_rate = True  # on the scale of its bounds
-
-    def figure(self, rows: Rows) -> Figure:
-        """With the bounds of (1 + rho)/2, a number between 0 and 1, so that they end where correlations do."""
-        value, low, high, error, number = super().figure(rows._replace(values=(1 + rows.values) / 2))
-        return Figure(2 * value - 1, 2 * low - 1, 2 * high - 1, 2 * error, number)
-
-    def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
-        (one, moves_one), (other, moves_other) = map(_grades, (scores, said))
-        product, square, other_square = one * other, one**2, other**2
-        if not square.any() or not other_square.any():
-            return math.nan, np.zeros(len(said))
-        means = product.mean(), square.mean(), other_square.mean()
-        number = len(said)
-        covariance = product - means[0] + (moves_one @ other + moves_other @ one) / number
-        variance = square - means[1] + 2 * (moves_one @ one) / number
-        other_variance = other_square - means[2] + 2 * (moves_other @ other) / number
-        rho = means[0] / math.sqrt(means[1] * means[2])
-        added = covariance / math.sqrt(means[1] * means[2])
-        added -= rho / 2 * (variance / means[1] + other_variance / means[2])
-        return float(rho), added / number
-
-
-def _grades(numbers: Floats) -> tuple[Floats, Floats]:
-    """Mid-ranks as shares of the whole, less a half; and (i, j) how much i moves that of j."""
-    below = (np.sign(numbers - numbers[:, None]) + 1) / 2
-    shares = below.mean(axis=0)
-    return shares - 0.5, below - shares
-
-
 auc = AUC("auc")
 
 
@@ -137,13 +102,44 @@ class RatedAUC(OfRatings, AUC):
         return super().effects(-scores, (said < self.below).astype(float))
 
 
-class RatedCorrelation(OfRatings, RankCorrelation):
-    """The rank correlation of scores and medians."""
+class RankCorrelation(OfRatings):
+    """Spearman's rank correlation of scores and medians, of mid-ranks where there are ties. Effects are its influence
+    function, in which ranks move with the sample (Croux and Dehon 2010, "Influence functions of the Spearman and Kendall
+    correlation measures")."""
+
+    is_rate = True  # on the scale of its bounds
+
+    def figure(self, rows: Rows) -> Figure:
+        """With the bounds of (1 + rho)/2, a number between 0 and 1, so that they end where correlations do."""
+        value, low, high, error, number = super().figure(rows._replace(values=(1 + rows.values) / 2))
+        return Figure(2 * value - 1, 2 * low - 1, 2 * high - 1, 2 * error, number)
+
+    def effects(self, scores: Floats, said: Floats) -> tuple[float, Floats]:
+        (one, moves_one), (other, moves_other) = map(_grades, (scores, said))
+        product, square, other_square = one * other, one**2, other**2
+        if not square.any() or not other_square.any():
+            return math.nan, np.zeros(len(said))
+        means = product.mean(), square.mean(), other_square.mean()
+        number = len(said)
+        covariance = product - means[0] + (moves_one @ other + moves_other @ one) / number
+        variance = square - means[1] + 2 * (moves_one @ one) / number
+        other_variance = other_square - means[2] + 2 * (moves_other @ other) / number
+        rho = means[0] / math.sqrt(means[1] * means[2])
+        added = covariance / math.sqrt(means[1] * means[2])
+        added -= rho / 2 * (variance / means[1] + other_variance / means[2])
+        return float(rho), added / number
+
+
+def _grades(numbers: Floats) -> tuple[Floats, Floats]:
+    """Mid-ranks as shares of the whole, less a half; and (i, j) how much i moves that of j."""
+    below = (np.sign(numbers - numbers[:, None]) + 1) / 2
+    shares = below.mean(axis=0)
+    return shares - 0.5, below - shares
 
 
 auc_below_4 = RatedAUC("auc_below_4", 4)
 auc_below_3 = RatedAUC("auc_below_3", 3)
-rank_correlation = RatedCorrelation("rank_correlation")
+rank_correlation = RankCorrelation("rank_correlation")
 
 
 def opposite(ratings: Sequence[int]) -> float:

@@ -9,7 +9,8 @@ Reports and comparisons show its bounds alone (:func:`without_point`). The harne
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -73,27 +74,7 @@ class Rows(NamedTuple):
 
     def only(self, documents: NDArray[Any]) -> Rows:
         """The rows of some documents, by a mask."""
-        from itertools import compress
-
         return self._replace(values=self.values[documents], clusters=[*compress(self.clusters, documents)])
-
-    def to_json(self) -> dict[str, Any]:
-        """The rows as a JSON object. The array is 64-bit floats, little-endian, in base 64."""
-        from base64 import b64encode
-
-        array = b64encode(self.values.astype("<f8").tobytes()).decode()
-        names = [*self.clusters]
-        return {"values": array, "shape": [*self.values.shape], "clusters": names, "context": self.context}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Rows:
-        """The rows of :meth:`to_json`; KeyError, TypeError or ValueError for any other object."""
-        from base64 import b64decode
-
-        import numpy as np
-
-        values = np.frombuffer(b64decode(content["values"]), "<f8").astype(float).reshape(content["shape"])
-        return cls(values, content["clusters"], content["context"])
 
 
 class FloatWithCounts(float):
@@ -119,11 +100,6 @@ class CountsOfCluster(list[Any]):
 def outcome(answerable: bool, right: bool) -> dict[str, int]:
     """The value of a document for a balanced error: whether its question can be answered, and the model was wrong."""
     return {"answerable": int(answerable), "wrong": int(not right)}
-
-
-def cluster_of(value: Any) -> Any:
-    """The name of a value's cluster; empty where it has none."""
-    return getattr(value, "cluster", "")
 
 
 Unit = Literal["share", "score", "correlation", "characters", "words", "rating", "number"]

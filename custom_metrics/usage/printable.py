@@ -16,7 +16,6 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
-from itertools import groupby
 
 _JOINERS = "\u200c\u200d"  # Persian words and emoji are written with them
 _UNUSUAL = re.compile(r"[^ -~]")
@@ -46,15 +45,8 @@ def excerpt(value: object) -> str:
 
 
 def shell_word(text: str) -> str:
-    """A word of a POSIX shell that stands for the text. What a terminal would act on is written as ``printf`` reads it."""
-    if printable(text) == text:
-        return shlex.quote(text)
-    words = []
-    for acts, group in groupby(text, key=lambda character: printable(character) != character):
-        word = "".join(group)
-        octal = "".join(f"\\{byte:03o}" for byte in word.encode("utf-8", "surrogatepass"))
-        words.append(f"\"$(printf '{octal}')\"" if acts else shlex.quote(word))
-    return "".join(words)
+    """A word of a POSIX shell that stands for the text, :func:`printable`."""
+    return shlex.quote(printable(text))
 
 
 def _escaped(character: str, allowed: str) -> str:

@@ -12,8 +12,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
+
+from custom_metrics.usage import shipped_rows
 
 BLANK = "<secret>"  # stands for a secret
 _NONE, _PERHAPS, _SURE = range(3)  # what a name says of its value; of `_PERHAPS` only long random values are secrets
@@ -46,10 +47,10 @@ _SCHEME = re.compile(r"((?:bearer|basic|digest|token)\s+)(.*)", re.IGNORECASE | 
 _USER_OF_ADDRESS = re.compile(  # of one that was taken for a path, too, which has a single slash
     r"""(?:(?<=://)|(?<=http:/)|(?<=https:/))(?:[^\s/?#"'<>,;]|[,;](?![\w.-]+=))+(?=@)"""
 )
-_TABLE = [line.split("\t") for line in Path(__file__).with_name("secrets.tsv").read_text("utf-8").splitlines()[1:]]
+_TABLE = shipped_rows("custom_metrics.usage", "secrets.tsv")
 """Name, form (a regular expression), example and source of each kind of key."""
 
-_FORMS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(form for _, form, *_ in _TABLE)})", re.DOTALL)
+_FORMS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(row['form'] for row in _TABLE)})", re.DOTALL)
 _NAMED = re.compile(
     r"""(?<![\w-])(?:
       -{0,2}(?P<name>[A-Za-z][\w-]*)(?:\\*["'])?[\])]?\s*(?P<sign>={1,2}|:(?!//))\s*

@@ -19,8 +19,16 @@ from numpy.typing import NDArray
 from custom_metrics.abstention import is_abstention
 from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.words import words
-from custom_metrics.usage.printable import excerpt
-from detector_plugin.detector import Languages, Questions, Spans, Texts, check_lengths
+from detector_plugin.detector import (
+    Languages,
+    Questions,
+    Spans,
+    Texts,
+    check_choice,
+    check_lengths,
+    parse_flag,
+    parse_number,
+)
 from detector_plugin.lexical.features import FEATURE_NAMES, joined_features
 
 WEIGHTS = Path(__file__).parent / "weights"  # folder of the weights that ship
@@ -34,7 +42,6 @@ reference is a placeholder ("None, none.") or another document's, and bears noth
 ABSTAINING = 0.1  # share below which no word of an answer that abstains is flagged
 _OVERLAP_COLUMN = FEATURE_NAMES.index("stems@document")
 
-_BATCH_WORDS = 4096  # words that go through the trees at once
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)  # integrates a standard normal variable
 _EMPTY = 8.0  # power of a word's probability to be fine: errors come with others, an answer without any is rare
 
@@ -67,18 +74,16 @@ class LexicalDetector:
                 ``"iou"``: the words whose expected overlap with people's spans is largest (Mu-SHROOM's measure), without
                 quotes and punctuation at the ends, one span a word, so that each has its own probability.
         """
-        if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
-            raise ValueError(f"a threshold is a probability, got {excerpt(threshold)}")
-        if not isinstance(held_out, bool):
-            raise ValueError(f"held_out is True or False, got {held_out!r}")
-        if spans not in SPANS:
-            raise ValueError(f"spans is one of {', '.join(SPANS)}, got {spans!r}")
-        self.threshold, self.spans, self.held_out = threshold, spans, held_out
+        self.threshold: float | None = parse_number("threshold", threshold, float, 0, 1)
+        self.held_out, self.spans = parse_flag("held_out", held_out), spans
+        check_choice("spans", spans, SPANS)
         self._folder = WEIGHTS if weights is None else Path(weights)
         one_file = self._folder.suffix == ".safetensors"
         self._forests: dict[str, Forest] = {"": _load(self._folder if one_file else self._folder / MAIN_WEIGHTS)}
-        self._languages = {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if held_out else set()
-        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if held_out else "")
+        self._languages = (
+            {path.stem for path in (self._folder / HELD_OUT).glob("*.safetensors")} if self.held_out else set()
+        )
+        self.version = self._forests[""].version + (HELD_OUT_SUFFIX if self.held_out else "")
         self.version += "" if threshold is None else f"-t{threshold}"
         self.version += "" if spans == "words" else f"-{spans}"
 
@@ -119,32 +124,16 @@ class LexicalDetector:
         `ABSTAINING` and the answer abstains (:func:`custom_metrics.abstention.is_abstention`)."""
         check_lengths(references, answers, languages, questions)
         by_answer: list[NDArray[np.float64]] = []
-        pending: list[NDArray[np.float32]] = []
-        overlaps: list[float] = []
-        forest = self._forests[""]
-
-        def flush() -> None:
-            if pending:
-                values = forest.probabilities(np.concatenate(pending))
-                by_answer.extend(np.split(values, np.cumsum([len(matrix) for matrix in pending])[:-1]))
-                pending.clear()
-
         questions = [""] * len(answers) if questions is None else questions
         for reference, answer, language, question in zip(references, answers, languages, questions, strict=True):
-            wanted = self._forest(language)
-            if wanted is not forest or sum(map(len, pending)) > _BATCH_WORDS:
-                flush()
-                forest = wanted
             matrix = joined_features(reference, answer, language, question)
-            overlaps.append(float(matrix[0, _OVERLAP_COLUMN]) if len(matrix) else 1.0)
-            pending.append(matrix)
-        flush()
-        for index in np.flatnonzero(np.array(overlaps) < ABSTAINING).tolist():
+            by_answer.append(self._forest(language).probabilities(matrix))
+            overlap = float(matrix[0, _OVERLAP_COLUMN]) if len(matrix) else 1.0
             # "I don't know" has little of the reference either, and makes nothing up.
-            if is_abstention(answers[index], languages[index]):
-                by_answer[index][:] = 0.0
-            elif overlaps[index] < FLOOR:
-                by_answer[index][:] = 1.0
+            if overlap < ABSTAINING and is_abstention(answer, language):
+                by_answer[-1][:] = 0.0
+            elif overlap < FLOOR:
+                by_answer[-1][:] = 1.0
         return by_answer
 
     def _forest(self, language: str | None) -> Forest:
@@ -208,8 +197,8 @@ _CHUNK = 256  # words: their nodes in all trees fit into a core's cache
 
 
 @dataclass(frozen=True)
-class Trees:
-    """Boosted regression trees. Their value for a word is the sum of the leaves that it ends in.
+class Forest:
+    """The trained model, boosted regression trees: the sum of the leaves of a word is the log odds that it is hallucinated.
 
     Nodes of all trees stand in one array, a node's right child behind its left one. A leaf is its own left child and sends
     everything there, so that all trees can be walked `depth` steps.
@@ -221,30 +210,11 @@ class Trees:
     split: NDArray[np.float32]  # (nodes,) words with a value of at most this go left; infinite in leaves
     left: NDArray[np.int32]  # (nodes,) left child
     value: NDArray[np.float32]  # (nodes,) what leaves add
-
-    @classmethod
-    def from_nodes(cls, feature: NDArray[np.uint8], number: NDArray[np.float16], sizes: NDArray[np.int64]) -> Trees:
-        """Trees from the columns (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each
-        breadth first, and their numbers of nodes; ValueError where these are not trees."""
-        leaf = feature == LEAF
-        splits = np.concatenate([[0], np.cumsum(~leaf)])  # before each node
-        roots = np.cumsum(sizes) - sizes
-        if (2 * (splits[roots + sizes] - splits[roots]) + 1 != sizes).any():
-            raise ValueError("they hold a tree whose splits have not two children each")
-        root_of = np.repeat(roots, sizes)
-        left = np.where(leaf, np.arange(len(leaf)), root_of + 2 * (splits[:-1] - splits[root_of]) + 1)
-        reached = np.zeros(len(leaf), np.int64)
-        for node in range(len(leaf)):
-            if not leaf[node]:
-                reached[left[node] : left[node] + 2] = reached[node] + 1
-        return cls(
-            depth=int(reached.max(initial=0)),
-            roots=roots.astype(np.int32),
-            feature=np.where(leaf, 0, feature).astype(np.int32),
-            split=np.where(leaf, np.float32(np.inf), number).astype(np.float32),
-            left=left.astype(np.int32),
-            value=np.where(leaf, number, np.float32(0)).astype(np.float32),
-        )
+    threshold: float  # probability above which a word is flagged
+    spread: float  # see :func:`maximise_iou`
+    feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
+    version: str  # of the bytes they were read from
+    training: Mapping[str, Any]  # what they were trained on, for readers
 
     def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) sums of the trees' values for words, from their (n, columns) features."""
@@ -260,25 +230,14 @@ class Trees:
             totals[start : start + _CHUNK] = self.value.take(node).sum(1, dtype=np.float64)
         return totals
 
-
-@dataclass(frozen=True)
-class Forest:
-    """The trained model. The sums of its trees are the log odds that words are hallucinated."""
-
-    trees: Trees
-    threshold: float  # probability above which a word is flagged
-    spread: float  # see :func:`maximise_iou`
-    feature_names: tuple[str, ...]  # columns, in order, the trees were trained on
-    version: str  # of the bytes they were read from
-    training: Mapping[str, Any]  # what they were trained on, for readers
-
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """(n,) probabilities that each word is hallucinated, from its (n, columns) features."""
-        return np.asarray(1 / (1 + np.exp(-self.trees.sums(features))))
+        return np.asarray(1 / (1 + np.exp(-self.sums(features))))
 
 
 def from_bytes(data: bytes) -> Forest:
-    """The forest of a weights file; ValueError where the bytes are not those of a forest."""
+    """The forest of a weights file; ValueError where the bytes are not those of a forest. It has for all trees the columns
+    (or `LEAF`) and the splits (or values) of their nodes, one tree after the other, each breadth first, and their sizes."""
     try:
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
@@ -288,20 +247,27 @@ def from_bytes(data: bytes) -> Forest:
         body = memoryview(data)[8 + length :]
         arrays: dict[str, NDArray[Any]] = {}
         for name, entry in header.items():
-            start, end = entry["data_offsets"]
             kind = np.dtype(TYPES[entry["dtype"]]).newbyteorder("<")
-            arrays[name] = np.frombuffer(body[start:end], kind).reshape(entry["shape"])
-        names = tuple(metadata["features"].split(" "))
-        sizes = arrays["nodes"].astype(np.int64)
-        if not len(arrays["feature"]) == len(arrays["number"]) == sizes.sum():
-            raise ValueError("they do not hold the trees that they name")
-        if (arrays["feature"] >= len(names))[arrays["feature"] != LEAF].any():
-            raise ValueError("they look at columns that they do not name")
+            arrays[name] = np.frombuffer(body[slice(*entry["data_offsets"])], kind).reshape(entry["shape"])
+        feature, number, sizes = arrays["feature"], arrays["number"], arrays["nodes"].astype(np.int64)
+        leaf = feature == LEAF
+        splits = np.cumsum(~leaf) - ~leaf  # before each node
+        roots = np.cumsum(sizes) - sizes
+        root_of = np.repeat(roots, sizes)
+        left = np.where(leaf, np.arange(len(leaf)), root_of + 2 * (splits - splits[root_of]) + 1)
+        reached = np.zeros(len(leaf), np.int64)
+        for node in np.flatnonzero(~leaf).tolist():
+            reached[left[node] : left[node] + 2] = reached[node] + 1
         return Forest(
-            trees=Trees.from_nodes(arrays["feature"], arrays["number"], sizes),
+            depth=int(reached.max(initial=0)),
+            roots=roots.astype(np.int32),
+            feature=np.where(leaf, 0, feature).astype(np.int32),
+            split=np.where(leaf, np.float32(np.inf), number).astype(np.float32),
+            left=left.astype(np.int32),
+            value=np.where(leaf, number, np.float32(0)).astype(np.float32),
             threshold=float(metadata["threshold"]),
             spread=float(metadata["spread"]),
-            feature_names=names,
+            feature_names=tuple(metadata["features"].split(" ")),
             version=hashlib.sha256(data).hexdigest()[:12],
             training=json.loads(metadata["training"]),
         )

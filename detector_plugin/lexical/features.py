@@ -7,7 +7,6 @@ from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 from math import log
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,8 +121,8 @@ def answer_features(reference: str, answer: str, language: str | None, question:
         return np.zeros((0, len(FEATURE_NAMES)), np.float32)
     layout, index = Layout(answer, places), index_reference(reference)
     n = layout.n_words
-    lookup = _look_up(layout, index, question)
-    signals, weight = lookup.signals, lookup.weight
+    columns, support, best_to_point = _look_up(layout, index, question)
+    signals, weight = np.column_stack([columns[name] for name in SIGNALS]), columns["weight"]
     sums = cumulative_sums(signals)
     at = np.arange(n)
     starts, lengths, sentence_of = layout.sentence_starts, layout.sentence_words, layout.sentence_of
@@ -141,17 +140,17 @@ def answer_features(reference: str, answer: str, language: str | None, question:
             lengths,
             np.full(len(starts), len(starts)),
             np.arange(len(starts)),
-            lookup.support,
-            lookup.best_to_point,
+            support,
+            best_to_point,
             np.maximum.reduceat(signals[:, SIGNALS.index("lost")], starts),
         ]
     )
     document_features = (
-        lookup.new_digit.mean(),
-        (lookup.in_reference * weight).sum() / max(weight.sum(), 1e-6),
-        (lookup.support * sentence_weights).sum() / max(sentence_weights.sum(), 1e-6),
+        columns["new_digit"].mean(),
+        (columns["in_reference"] * weight).sum() / max(weight.sum(), 1e-6),
+        (support * sentence_weights).sum() / max(sentence_weights.sum(), 1e-6),
     )
-    columns = lookup.columns | {"quoted": _quoted(layout.texts), "clause_words": layout.clause_words[layout.clause_of]}
+    columns |= {"quoted": _quoted(layout.texts), "clause_words": layout.clause_words[layout.clause_of]}
     columns |= {"document_at": at / n, "sentence_at": (at - first) / lengths[sentence_of]}
     matrix = np.column_stack(
         [
@@ -186,22 +185,12 @@ def cumulative_sums(values: Values) -> Values:
     return sums
 
 
-class _Lookup(NamedTuple):
-    """Features of words by themselves, before the words around them are taken into account; (words,) unless noted."""
-
-    signals: Values  # (words, len(SIGNALS))
-    weight: Values
-    in_reference: Values  # share of its tokens whose stem the reference has
-    new_digit: Values
-    columns: dict[str, Values]  # those of `_WORD` that depend on the word alone, and `COPIED_AROUND`
-    support: Values  # (sentences,)
-    best_to_point: Values  # (sentences,)
-
-
 _TOKEN_OR_END = re.compile(rf"{TOKEN.pattern}|\n")
 
 
-def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
+def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> tuple[dict[str, Values], Values, Values]:
+    """(words,) features of words by themselves: `SIGNALS`, those of `_WORD` that depend on the word alone, `COPIED_AROUND`,
+    and what features of sentences and documents are made of. And (sentences,) their `support` and `to_point`."""
     n = layout.n_words
     tokens: list[str] = []
     counted: list[int] = []
@@ -241,23 +230,21 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     echo = np.array([min(in_sentences[name] - 1, 3) for name in stems], float)
 
     near2, near6, best, support, best_window = _window_shares(stems, weight, sentence_of_token, index)
-    query = _look_up_question(question, index)
-    asked = np.array([float(name in query.weights) for name in distinct_stems])[inverse]
-    of_stems = (query.by_window[index.windows_of(name)].max(initial=0.0) for name in distinct_stems)
-    to_point = np.array([float(share) if query.total else 0.0 for share in of_stems])[inverse]
+    asked_tokens, asked_stems, asked_by_window = _look_up_question(question, index)
+    asked = np.array([float(name in asked_stems) for name in distinct_stems])[inverse]
+    of_stems = [asked_by_window[index.windows_of(name)].max(initial=0.0) for name in distinct_stems]
+    to_point = np.array(of_stems, float)[inverse]
     item_number = layout.item_numbers[word_of]
     exact, in_reference, prefix = (np.where(item_number, 1.0, values) for values in (exact, in_reference, prefix))
-    per_token = np.column_stack(
-        [
-            *(exact, prefix, pair_counts, weight * (1 - in_reference), near2, near6, best, echo, asked, to_point),
-            *(in_reference, weight),
-        ]
-    )
-    means = np.add.reduceat(per_token, token_starts, axis=0) / counts[:, None]
+    of_tokens = {"exact": exact, "prefix": prefix, "pair": pair_counts, "lost": weight * (1 - in_reference)}
+    of_tokens |= {"near2": near2, "near6": near6, "best": best, "echo": echo, "asked": asked, "to_point": to_point}
+    of_tokens |= {"in_reference": in_reference, "weight": weight}
+    means = np.add.reduceat(np.column_stack([*of_tokens.values()]), token_starts, axis=0) / counts[:, None]
+    columns = dict(zip(of_tokens, means.T, strict=True))
 
     characters = code_points(tokens)
     hashes = gram_hashes(characters)
-    of_question = np.unique(gram_hashes(code_points(query.tokens))[GRAMS[0]])
+    of_question = np.unique(gram_hashes(code_points(asked_tokens))[GRAMS[0]])
     hits = [(n, index.grams[n][slots(of_text, len(index.grams[n]))]) for n, of_text in hashes.items()]
     hits.append((GRAMS[0], np.isin(hashes[GRAMS[0]], of_question)))
     sums = cumulative_sums(np.column_stack([_within_grams(hit, n, len(characters)) for n, hit in hits]))
@@ -265,33 +252,24 @@ def _look_up(layout: Layout, index: ReferenceIndex, question: str) -> _Lookup:
     from_character = np.concatenate([[0], ends])[token_starts] + 1
     to_character = np.maximum(ends[token_starts + counts - 1], from_character + 1)
     grams = window_mean(sums, from_character, np.minimum(to_character, len(sums) - 1))
+    columns |= zip((*(f"grams{n}" for n in GRAMS), "asked_grams"), grams.T, strict=True)
 
     length, digit, capital, cased = np.array([_word_shape(text) for text in layout.texts]).T
     capital[layout.sentence_starts] = 0
     digit[layout.item_numbers] = 0
     if cased.mean() < _CASED:  # a script without capitals: that a word has none says nothing
         capital[:] = np.nan
-    asked_means, to_point_means, asked_grams = means[:, 8], means[:, 9], grams[:, -1]
-    last_asked = np.maximum.accumulate(np.where(asked_means > 0, np.arange(n), -1))
-    after_asked = np.where(last_asked < 0, -1, np.minimum(np.arange(n) - last_asked, 30)).astype(float)
-    best_to_point = query.by_window[best_window]
-    if not query.total:
-        for values in (asked_means, to_point_means, asked_grams, after_asked, best_to_point):
+    last_asked = np.maximum.accumulate(np.where(columns["asked"] > 0, np.arange(n), -1))
+    columns["after_asked"] = np.where(last_asked < 0, -1, np.minimum(np.arange(n) - last_asked, 30)).astype(float)
+    best_to_point = asked_by_window[best_window]
+    if not asked_tokens:
+        for values in (*(columns[name] for name in ("asked", "to_point", "asked_grams", "after_asked")), best_to_point):
             values[:] = np.nan
-    return _Lookup(
-        signals=np.column_stack([means[:, :2], grams[:, : len(GRAMS)], means[:, 2:10]]),
-        weight=means[:, 11],
-        in_reference=means[:, 10],
-        new_digit=digit * (1 - np.minimum.reduceat(exact, token_starts)),
-        columns={
-            **{"off": off, "asked_grams": asked_grams, "after_asked": after_asked},
-            **{"length": length, "digit": digit, "capital": capital},
-            "new_capital": capital * (1 - np.maximum.reduceat(exact, token_starts)),
-            COPIED_AROUND: _copied_around(adjacent, token_starts, counts),
-        },
-        support=support,
-        best_to_point=best_to_point,
-    )
+    columns |= {"off": off, "length": length, "digit": digit, "capital": capital}
+    columns["new_digit"] = digit * (1 - np.minimum.reduceat(exact, token_starts))
+    columns["new_capital"] = capital * (1 - np.maximum.reduceat(exact, token_starts))
+    columns[COPIED_AROUND] = _copied_around(adjacent, token_starts, counts)
+    return columns, support, best_to_point
 
 
 _COPIED = 8
@@ -313,23 +291,16 @@ def _copied_around(adjacent: NDArray[np.bool_], starts: NDArray[np.intp], counts
 _CASED = 0.3  # share of an answer's words that have a letter with a capital form
 
 
-class _Question(NamedTuple):
-    """A question, looked up in the reference."""
-
-    tokens: list[str]
-    weights: dict[str, float]  # of its stems
-    total: float
-    by_window: Values  # (windows,) weight of its stems in each window, as a share of the largest
-
-
-def _look_up_question(question: str, index: ReferenceIndex) -> _Question:
+def _look_up_question(question: str, index: ReferenceIndex) -> tuple[list[str], dict[str, float], Values]:
+    """The tokens of a question, the weights of their stems, and (windows,) the weight of these in each window of the
+    reference, as a share of the largest."""
     tokens = TOKEN.findall(normalise(question))
     # In the order of the question: sums of floats in a set's order differ from one process to the next.
     weights = {name: _stem_weight(name, index) for name in map(stem, tokens)}
     by_window = np.zeros(index.n_windows)
     for name, weight in weights.items():
         by_window[index.windows_of(name)] += weight
-    return _Question(tokens, weights, sum(weights.values()), by_window / max(float(by_window.max()), 1e-6))
+    return tokens, weights, by_window / max(float(by_window.max()), 1e-6)
 
 
 def _number_distance(text: str, index: ReferenceIndex) -> float:

@@ -169,7 +169,7 @@ class TransformersDetector:
                 encoded = chain.from_iterable(map(self.encoder.encode_all, chunks))
                 for index, places in zip(indices, bounds, strict=True):
                     pieces = [Piece(*place, tokens) for place, tokens in zip(places, encoded, strict=False)]
-                    yield from Document(index, pieces, self.categories, self.max_length, self.of_texts).windows()
+                    yield from Document(index, pieces, self.categories, self.max_length, self.of_texts).windows
 
             for window, probabilities in self.engine.classify(windows()):
                 document = window.document

@@ -3,17 +3,15 @@ over texts longer than a model reads, what the windows say of each token togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from importlib.resources import files
+from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from custom_metrics.reading.spans import Span, without_space
+from custom_metrics.usage import shipped_yaml
 from custom_metrics.usage.printable import SURROGATE
 from detector_plugin.detector import UnusableDetector
 
@@ -57,18 +55,11 @@ def prompt(form: str, question: str | None, language: str | None) -> tuple[str, 
         return (f"User request: {question}\n\n" if question else ""), ""
     if form != "lettucedetect":
         return "", ""
-    prompts = _prompts()
+    prompts = shipped_yaml("detector_plugin.transformers", "lettucedetect_prompts.yaml")
     template = prompts.get({"yue": "zh", "cn": "zh"}.get(language or "", language or ""), prompts["en"])
     before, after = template["question" if question else "summary"].split("{context}")
     before = before.replace("{passages}", "1").replace("{question}", question or "")  # last: it is not ours
     return f"{before}{template['passage']} 1: ", after
-
-
-@lru_cache(maxsize=1)
-def _prompts() -> dict[str, dict[str, str]]:
-    text = files("detector_plugin.transformers").joinpath("lettucedetect_prompts.yaml").read_text("utf-8")
-    prompts: dict[str, dict[str, str]] = yaml.safe_load(text)
-    return prompts
 
 
 class Encoder:
@@ -199,26 +190,20 @@ class Document:
     ) -> None:
         self.index = index
         self.pieces = pieces
-        self._bounds = [
-            window_bounds(len(encoded.reference), len(encoded.answer), room_for(encoded, max_length))
-            for _, _, encoded in pieces
-        ]
-        # windows to be read
-        self.windows_left = sum(len(of_reference) * len(of_answer) for of_reference, of_answer in self._bounds)
         self._first = [0, *accumulate(len(piece.encoded.answer) for piece in pieces)]  # token of each piece
         self.best = np.zeros((self._first[-1], len(categories)), np.float32)  # the most favourable reading so far
         self._by_piece = by_piece
         self._supported = [category is None for category in categories]
         self._best_support = np.full(len(self.best), -1, np.float32)
-
-    def windows(self) -> Iterator[Window]:
-        for (_, _, encoded), first, (of_reference, of_answer) in zip(
-            self.pieces, self._first, self._bounds, strict=False
-        ):
+        self.windows: list[Window] = []  # to be read
+        for (_, _, encoded), first in zip(pieces, self._first, strict=False):
+            room = room_for(encoded, max_length)
+            of_reference, of_answer = window_bounds(len(encoded.reference), len(encoded.answer), room)
             for answer_part, (start, end) in of_answer:
                 decided = slice(first + start, first + end), encoded.answer[start:end]
                 for reference_part in of_reference:
-                    yield Window(self, *decided, encoded, encoded.window(reference_part, answer_part))
+                    self.windows.append(Window(self, *decided, encoded, encoded.window(reference_part, answer_part)))
+        self.windows_left = len(self.windows)
 
     def update(self, window: Window, probabilities: NDArray[np.float32]) -> None:
         """For each token that a window decides, keep the reading in which it is most likely borne out. `probabilities` are
@@ -277,27 +262,22 @@ def spans_of(
     where the categories of its classes, of which several may share one, together have the threshold's probability."""
     kinds = sorted({category for category in categories if category is not None})
     by_kind = np.stack([probabilities[:, [category == kind for category in categories]].sum(1) for kind in kinds], 1)
-    spans: list[Span] = []
-    weights: list[float] = []  # of each span: the sum of its characters' probabilities, and how many they are
-    sizes: list[int] = []
+    groups: list[list[Span]] = []  # of the tokens of each span
     flagged = by_kind.sum(1)
     for index in np.flatnonzero(flagged >= threshold):
         start, end = without_space(answer, *map(int, offsets[index]))
-        last = spans[-1] if spans else None
-        if last:
-            start = max(start, last.end)  # several tokens of one character
+        last = groups[-1][-1] if groups else Span(0, 0, "")
+        start = max(start, last.end)  # several tokens of one character
         if start >= end:
             continue
-        kind = kinds[int(by_kind[index].argmax())]
-        if joined and last and last.category == kind and not answer[last.end : start].strip():
-            spans[-1] = last._replace(end=end)
+        token = Span(start, end, kinds[int(by_kind[index].argmax())], float(flagged[index]))
+        if joined and last.category == token.category and not answer[last.end : start].strip():
+            groups[-1].append(token)
         else:
-            spans.append(Span(start, end, kind))
-            weights.append(0.0)
-            sizes.append(0)
-        weights[-1] += float(flagged[index]) * (end - start)
-        sizes[-1] += end - start
-    return [
-        span._replace(probability=min(1.0, round(weight / size, 4)))
-        for span, weight, size in zip(spans, weights, sizes, strict=True)
-    ]
+            groups.append([token])
+    spans = []
+    for tokens in groups:
+        weight = sum(token.probability * (token.end - token.start) for token in tokens)
+        size = sum(token.end - token.start for token in tokens)
+        spans.append(tokens[0]._replace(end=tokens[-1].end, probability=min(1.0, round(weight / size, 4))))
+    return spans

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -151,15 +150,12 @@ def check_configuration(repository: Repository, adapter: Repository | None) -> N
         hub.hf_hub_download(repository.name, "config.json", revision=repository.revision)
     except (errors.HFValidationError, errors.HfHubHTTPError, OSError) as error:
         why = f"cannot be fetched from https://huggingface.co/{repository.name}: {' '.join(str(error).split())[:400]}"
-        if isinstance(error, errors.HFValidationError):
-            folder = Path(repository.name).expanduser().resolve()
-            why = f"is neither a folder ({folder}) nor a name that the hub could have ({first_line(error)})"
-        elif isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
-            offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+        if isinstance(error, (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)):
+            constants = library("huggingface_hub.constants")
+            reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub cannot be reached"
             why = (
-                f"is not a folder here, is not in the cache {library('huggingface_hub.constants').HF_HUB_CACHE}, and "
-                f"cannot be fetched ({'HF_HUB_OFFLINE is set' if offline else 'the hub cannot be reached'}). On a machine "
-                f"with a connection, run 'hf download {repository.name}' and copy it here, or name its folder"
+                f"is not a folder here, is not in the cache {constants.HF_HUB_CACHE}, and cannot be fetched ({reason}). "
+                f"On a machine with a connection, run 'hf download {repository.name}' and copy it here, or name its folder"
             )
         known = ", ".join(names(DETECTORS))
         raise UnusableDetector(f"{what} {why}. Detectors with a name of their own are {known}.") from error

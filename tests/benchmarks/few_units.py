@@ -200,7 +200,7 @@ def check_correlations(rounds: int = ROUNDS // 4) -> Iterator[Row]:
             own, harder = rng.normal(0, 0.5), rng.choice([-0.5, 1.5])  # what the turn does to people, and to the scores
             quality = rng.normal(own, 1, 2)
             scores, said = rng.normal(quality + harder * own, 1), np.digitize(quality, [-1.6, -1.0, -0.3])
-            values += [CountsOfCluster([pair], f"t{turn}") for pair in zip(scores, said, strict=True)]
+            values += [CountsOfCluster(pair, f"t{turn}") for pair in zip(scores, said, strict=True)]
         return kind.rows(values)
 
     truth = kind.value(drawn(np.random.default_rng(_SEED), 1500))

@@ -241,7 +241,7 @@ def _train(samples: _Words, seed: int) -> bytes:
     }
     weights = _export(trees, training)
     sample = samples.x[:: max(len(samples.x) // 1000, 1)]
-    if not np.allclose(lexical.from_bytes(weights).trees.sums(sample), _log_odds(trees, sample), atol=1e-2):
+    if not np.allclose(lexical.from_bytes(weights).sums(sample), _log_odds(trees, sample), atol=1e-2):
         raise AssertionError("the exported trees do not say what LightGBM's do")
     return weights
 
@@ -345,7 +345,7 @@ def to_bytes(
     """A forest as the bytes of a safetensors file; the same forest has the same bytes.
 
     Args:
-        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``Trees.from_nodes``.
+        arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``from_bytes``.
         threshold, spread, names, training: see ``Forest``.
     """
     metadata = {
