@@ -129,7 +129,7 @@ def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
             f'{path.resolve()}: no such file (--metadata \'{{"articles": "FILE"}}\', JSON lines with title, text, url)'
         )
     ids: dict[str, int] = {}
-    for number, row in read_json_lines(path, seen):
+    for number, row in read_json_lines(path):
         row = {"reference": row.get("text"), **{name: value for name, value in row.items() if value is not None}}
         if any(not isinstance(row.get(name) or "", str) for name in (*TEXTS, "language")):
             seen["rows left out, with a field that is no text"] += 1

@@ -175,7 +175,7 @@ def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, An
     """
     articles = []
     total = 0
-    for number, row in enumerate(read_csv(path, left_out), -1):
+    for number, row in enumerate(read_csv(path), -1):
         if number < 0:
             if not any(map(_QUERY.fullmatch, row)) or not any(map(_REFERENCE.fullmatch, row)):
                 raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {list(row)}")

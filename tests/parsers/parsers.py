@@ -162,10 +162,10 @@ def _code(tag: str) -> None:
 
 def _tables(content: bytes) -> None:
     readers: list[tuple[str, Callable[[Path], Any]]] = [
-        ("x.tsv", lambda path: list(read_tsv(path, 2, Counter()))),
+        ("x.tsv", lambda path: list(read_tsv(path, 2))),
         ("x.tsv", lambda path: list(read_quoted_tsv(path, ("id", "text")))),
-        ("x.csv", lambda path: list(read_csv(path, Counter()))),
-        ("x.jsonl", lambda path: list(read_json_lines(path, Counter()))),
+        ("x.csv", lambda path: list(read_csv(path))),
+        ("x.jsonl", lambda path: list(read_json_lines(path))),
         *((f"x.{kind}", check_readable) for kind in ("tsv", "csv", "json", "jsonl", "txt", "txt.gz")),
     ]
     for name, read in readers:

@@ -15,7 +15,6 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
-from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
@@ -26,7 +25,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 REFERENCE = "reference"  # the system of the gold answers
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
-_COLUMNS = ("id", "question", "answerable", "passages", "answers")
 JUDGED = ("clapnq_gold", "clapnq_rag", "mtragun_")
 """What the names of tasks begin with whose answers are judged: their documents have these columns."""
 
@@ -235,22 +233,19 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
     unanswerable = 0
     for sample in read_samples(file):
         doc = sample["doc"]
-        missing = [column for column in _COLUMNS if column not in doc]
-        if missing:
-            raise CorruptSource(
-                f"{task}: {file}: a document has no {', '.join(missing)}; it is none of {task_of(file)}"
-            )
-        id = str(doc["id"])
-        if doc["answerable"] is False:
-            unanswerable += 1
-            continue
+        try:
+            if doc["answerable"] is False:
+                unanswerable += 1
+                continue
+            id, gold = str(doc["id"]), next(iter(doc["answers"]), "")
+            passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
+            answer = final_answer(sample["resps"][0][0])
+            answered = AnsweredQuestion(id, _asked(doc), passages, gold, answer)
+        except (KeyError, TypeError) as error:
+            raise CorruptSource(f"{task}: {file}: a document is none of {task_of(file)}: {error!r:.200}") from error
         if id in answers:
             raise CorruptSource(f"{task}: {file}: two documents have the id {id!r}")
-        if fault := fault_of(doc):
-            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document: {fault}")
-        gold = next(iter(doc["answers"]), "")
-        passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
-        answers[id] = AnsweredQuestion(id, _asked(doc), passages, gold, final_answer(sample["resps"][0][0]))
+        answers[id] = answered
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
     log.info("%s: %d answers of %s; %d unanswerable questions are not judged", task, len(answers), file, unanswerable)
@@ -258,9 +253,8 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
 
 
 def _asked(doc: Mapping[str, Any]) -> str:
-    turns = doc.get("conversation")
-    said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-    return "\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in said) or str(doc["question"])
+    turns = doc.get("conversation") or ()
+    return "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns) or str(doc["question"])
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
