@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.schema import BALANCED, Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
@@ -27,20 +26,15 @@ def folders() -> list[Path]:
 
 
 def benchmark_of(folder: Path) -> Benchmark:
-    """The table of a benchmark's folder, in this package or elsewhere; a UsageError where it holds none."""
+    """The table of a benchmark's folder, in this package or elsewhere."""
     folder = folder.resolve()
-    path = folder / TABLE
-    if not path.is_file():
-        raise UsageError(f"{folder} holds no {TABLE}, the table of a benchmark's tasks")
     if folder.parent == _HERE:
         module = import_module(f"lm_eval_tasks.{folder.name}.benchmark")
     else:
-        loader = SourceFileLoader(f"{folder.name}_benchmark", str(path))
+        loader = SourceFileLoader(f"{folder.name}_benchmark", str(folder / TABLE))
         module = ModuleType(loader.name)
         loader.exec_module(module)
-    benchmark = getattr(module, "BENCHMARK", None)
-    if not isinstance(benchmark, Benchmark):
-        raise UsageError(f"{path} has no BENCHMARK, which is an lm_eval_tasks.definition.schema.Benchmark")
+    benchmark: Benchmark = module.BENCHMARK
     return benchmark
 
 

@@ -125,12 +125,9 @@ def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 @lru_cache(maxsize=1)  # the gold file holds five languages, twice annotated
 def _records(path: Path) -> list[Any]:
     try:
-        records = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return list(json.loads(path.read_text("utf-8")))
+    except ValueError as error:
         raise sources.CorruptSource(f"{path} is cut or damaged: {error}; delete it and fetch it again") from error
-    if not isinstance(records, list):
-        raise sources.CorruptSource(f"{path}: expected a list of documents, found {type(records).__name__}")
-    return records
 
 
 @dataclass

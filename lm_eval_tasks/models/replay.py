@@ -77,9 +77,7 @@ class Replay(DocumentAnswerer):
         self.path = path
         self.missing = missing
         self.paths = _paths(path)
-        self.answers, broken = _load(self.paths, model)
-        if broken:
-            log.warning("replay: %d lines of %s could not be read and were passed over", broken, path)
+        self.answers = _load(self.paths, model)
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
@@ -224,7 +222,7 @@ def _paths(path: str) -> list[Path]:
     return files
 
 
-def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[StoredAnswer]], int]:
+def _load(paths: Sequence[Path], model: str | None) -> dict[str, list[StoredAnswer]]:
     answers: dict[str, list[StoredAnswer]] = {}
     models: set[str] = set()
     broken = 0
@@ -246,8 +244,6 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
     files = ", ".join(map(str, paths))
     if model is None and len(models) > 1:
         raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
-    if model is not None and not models:
-        log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers and broken:
         raise UsageError(
             f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON object with "
@@ -257,7 +253,7 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
     if not answers:
         hint = f"; they hold those of {sorted(models)}" if models else ""
         raise UsageError(f"replay: no answers{f' of model {model!r}' if model else ''} in {files}{hint}")
-    return answers, broken
+    return answers
 
 
 def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[str, str | None, StoredAnswer]]:

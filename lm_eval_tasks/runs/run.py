@@ -362,10 +362,10 @@ def _listed(texts: Sequence[str]) -> str:
     return shorten(short)
 
 
-def labels(runs: Sequence[Run], known: Sequence[Mapping[str, SettingsOfTask]] | None = None) -> list[str]:
+def labels(runs: Sequence[Run]) -> list[str]:
     """A short, unique name for each run: its model's, with the settings in which runs of the model differ; with folder,
-    date or number where these are equal, too. `known` has the settings of runs whose tasks were not read."""
-    known = known or [*map(settings_of_run, runs)]
+    date or number where these are equal, too."""
+    known = [*map(settings_of_run, runs)]
     notes: list[list[str]] = [[] for _ in runs]
     for model in {run.model for run in runs}:
         numbers = [number for number, run in enumerate(runs) if run.model == model]
