@@ -183,11 +183,6 @@ def _read_annotations(split: str, mirror: str | Path | None, kind: str) -> list[
     rows = list(read_rows(path, partial(_annotated, answerable=kind == "answerable"), "not a CLAPnq annotation"))
     if not rows:
         raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
-    without = sum(row["answerable"] and not row["answers"] for row in rows)
-    if without:
-        log.warning(
-            "clapnq: %d answerable questions of %s have no answer to hold against; ROUGE skips them", without, path
-        )
     return rows
 
 
