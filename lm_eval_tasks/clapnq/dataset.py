@@ -147,12 +147,7 @@ def questions_by_kind(split: str, mirror: str | Path | None) -> tuple[list[dict[
 
 @lru_cache(maxsize=8)
 def _documents(
-    retriever: str | None,
-    options: tuple[tuple[str, Any], ...],
-    split: str,
-    top_k: int,
-    mirror: Path | None,
-    task: str,
+    retriever: str | None, options: tuple[tuple[str, Any], ...], split: str, top_k: int, mirror: Path | None, task: str
 ) -> Dataset:
     fields: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
     explanations = {}

@@ -135,7 +135,12 @@ class Replay(DocumentAnswerer):
         incomplete = {task: docs for task, docs in sorted(answered.items()) if not all(docs.values())}
         untouched = [task for task, docs in incomplete.items() if not any(docs.values())]
         if incomplete and self.missing == REFUSE:
-            raise UsageError(self._refusal(incomplete, untouched))
+            numbers = [f"{[*docs.values()].count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
+            raise UsageError(
+                f"replay: documents without a stored answer in {self.path}: {', '.join(numbers)}. "
+                + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
+                + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
+            )
         if untouched and self.missing == SKIP:
             raise UsageError(
                 f"replay: no document of {', '.join(untouched)} has a stored answer in {self.path}, which leaves nothing "
@@ -147,15 +152,6 @@ class Replay(DocumentAnswerer):
             log.warning("replay: %d of %d documents of %s found no stored answer and %s", *counts)
         instead = Unanswered() if self.missing == SKIP else ""
         return [instead if answer is None else answer for answer in answers]
-
-    def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
-        """The message for documents without an answer: their numbers, and the options that help."""
-        counts = [f"{[*docs.values()].count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
-        return (
-            f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}. "
-            + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
-            + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
-        )
 
     def _answer(self, request: Any) -> str | None:
         identity = _identity(request.doc)

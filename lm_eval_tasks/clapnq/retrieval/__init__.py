@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = [
-    "OPTIONS",
-    "RETRIEVERS",
-    "Question",
-    "Ranking",
-    "Retriever",
-    "names",
-    "open_retriever",
-    "top_k",
-]
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "names", "open_retriever", "top_k"]
 
 Ranking = list[tuple[str, float]]  # ids and scores of passages, best first
 
