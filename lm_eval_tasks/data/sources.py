@@ -164,6 +164,7 @@ def locate(repository: str, path: str, mirror: str | os.PathLike[str] | None = N
     except CorruptSource:
         if not file.checksum or not digests_of(local).matches(file.checksum):  # else it was published so
             raise
+    log.debug("%s/%s is from %s", repository, path, folder or file.host)
     record = _RECORD.get()
     if record is not None:
         record.append(Located(file, local, origin))
