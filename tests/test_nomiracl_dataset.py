@@ -101,7 +101,7 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
 ) -> None:
     where = mirror(**changed)
     if reported == BOTH_SKIPPED:
-        with pytest.raises(ValueError, match="no relevant or non_relevant question of split 'test' has 10 passages"):
+        with pytest.raises(ValueError, match=r"has no document of nomiracl_de \(passages missing from the corpus"):
             load("de", mirror=where)
     else:
         assert [d["subset"] for d in load("de", mirror=where)["evaluation"]] == ["non_relevant"]
@@ -217,4 +217,4 @@ def test_passages_are_cut_behind_a_number_of_tokens(
         options = {"max_passage_tokens": 2, "passage_tokenizer": words_and_marks}
         documents = load("de", mirror=where, **options)["evaluation"]
     assert documents["passages"][0][0] == "T: Some text"  # the mark is a third token
-    assert f"passages cut at 2 tokens of {words_and_marks}, files from {where}" in caplog.text
+    assert f"passages cut at 2 tokens of {words_and_marks} of {where}" in caplog.text

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks import definition
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import read_rows, read_tsv, text_of
 from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn, positive
 from lm_eval_tasks.nomiracl import LANGUAGES
@@ -66,9 +67,8 @@ def load(
         documents: number of questions of each subset that are left of the sample (:func:`first_by_hash`); ``None``: all.
 
     Returns:
-        ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
-        ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``titles``,
-        ``docids``, ``label`` (the correct answer).
+        ``{"evaluation": documents}``. Columns: ``query_id``, ``language``, ``subset``, ``query``, ``passages`` (ten texts
+        ``title: text``, the relevant before the others), ``titles``, ``docids``, ``label`` (the correct answer).
     """
     task = _task(language, documents)
     subsets = (*SUBSETS, "both")
@@ -83,18 +83,9 @@ def load(
             "too; `--metadata '{\"seed\": %s}'` keeps the paper's sample.)",
             *(task, seed, PAPER_SEED, PAPER_SEED),
         )
-    folder = sources.mirror_folder(mirror)
     kept = None if documents is None else int(documents)
-    questions = _documents(
-        _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
-    )
-    counts = Counter(questions["evaluation"]["subset"])
-    log.info(
-        "%s: %s questions of split %s, passages cut at %s %s, files from %s",
-        *(task, " + ".join(f"{number} {name}" for name, number in counts.items()), split, max_passage_tokens),
-        *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
-    )
-    return questions
+    settings = _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept)
+    return _documents(settings, sources.mirror_folder(mirror))
 
 
 def _files(options: Options) -> Places:
@@ -139,7 +130,7 @@ class _Settings(NamedTuple):
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
 def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     seen: Counter[str] = Counter()
-    with sources.recording() as located_files:
+    with sources.recording() as read:
         chosen, judged, sampled = _chosen(settings, mirror)
         wanted = {docid for name in chosen for id in chosen[name] for docid in judged[name].get(id, ())}
         corpus, passages = _corpus(settings.locate("corpus.jsonl.gz", mirror), wanted)
@@ -150,25 +141,22 @@ def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     if settings.documents is not None:
         rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
-    documents = in_turn(rows.values())
-    notes = [f"{number} {what}" for what, number in seen.items() if number]
-    if notes:
+    if notes := [f"{number} {what}" for what, number in seen.items() if number]:
         log.warning("%s: %s", settings.task, "; ".join(notes))
-    if not documents:
-        subsets = " or ".join(chosen)
-        raise UsageError(
-            f"{settings.task}: no {subsets} question of split {settings.split!r} has {PASSAGES} passages ({dict(seen)})"
-        )
-    record = provenance.Record.from_files(
-        located_files,
+    counted = " + ".join(f"{number} {name}" for name, number in kept.items())
+    unit = f"tokens of {settings.passage_tokenizer}" if settings.passage_tokenizer else "words"
+    return definition.documents(
+        settings.task,
+        in_turn(rows.values()),
+        read,
+        f"{counted} questions of split {settings.split}, passages cut at {settings.max_passage_tokens} {unit}",
+        seen,
         not_comparable=_not_comparable(settings, kept, sampled),
         kept=kept,
-        left_out=seen,
         corpus={"passages": passages},
         split=settings.split,
         options={name: value for name, value in settings._asdict().items() if name != "documents" or value is not None},
     )
-    return dict.fromkeys(("evaluation", settings.split), provenance.documents_of(documents, record))
 
 
 def _chosen(
