@@ -170,7 +170,7 @@ def test_an_annotation_of_another_text_is_left_out_and_said(tmp_path: Path, capl
         (document,) = detection.load("fi", "silver", mirror=str(tmp_path))["evaluation"]
     assert document["spans"] == [{"start": 6, "end": 20, "category": "entity"}]
     assert document["target"] == good["silver_annotations"]
-    assert "1 documents left out, whose annotated text is that of another document" in caplog.text
+    assert "(annotated text is that of another document: 1)" in caplog.text
     assert "50.00% aligned" in caplog.text
 
 
