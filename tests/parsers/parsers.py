@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import math
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def _making(reply: str) -> None:
 
 
 def _articles(content: bytes) -> None:
-    rows = from_file(content, "articles.jsonl", lambda path: list(read_rows(path, "de", Counter())))
+    rows = from_file(content, "articles.jsonl", lambda path: list(read_rows(path, "de")))
     for row in rows:
         assert all(isinstance(row[name], str) for name in ("id", "language", "title", "reference", "answer"))
         assert all(0 <= span.start < span.end <= len(row["answer"]) for span in row["spans"])
