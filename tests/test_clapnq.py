@@ -176,14 +176,11 @@ def test_questions_with_and_without_answer_come_in_turn(mirror: Path) -> None:
     assert (rows[1]["target"], rows[1]["answerable"]) == ("unanswerable", False)
 
 
-def test_answerable_questions_without_an_answer_are_counted(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_answerable_questions_without_an_answer_have_no_target(mirror: Path) -> None:
     path = mirror / "PrimeQA/clapnq/clapnq_dev_answerable.jsonl"
     path.write_text(annotation("7", "q", "x", [" ", ""]) + "\n" + annotation("8", "q", "x", ["a"]) + "\n", "utf-8")
     rows = in_turn(questions_by_kind("dev", str(mirror)))
     assert (rows[0]["answers"], rows[0]["target"]) == ([], "unanswerable")
-    assert logged(caplog) == [
-        f"WARNING clapnq: 1 answerable questions of {path} have no answer to hold against; ROUGE skips them"
-    ]
     path.write_text("\n", "utf-8")
     with pytest.raises(CorruptSource, match=r"answerable\.jsonl holds no question; delete it and fetch it again$"):
         in_turn(questions_by_kind("dev", str(mirror)))
@@ -306,7 +303,6 @@ def test_gold_passages_are_those_of_the_question_file(mirror: Path, caplog: pyte
     assert gold_ids(rows, "dev", corpus, str(mirror), "t") == {"q1": ["p3", "p1"], "q2": [], "q7": []}
     assert logged(caplog) == [
         "WARNING t: 3 gold passages are not in the corpus",
-        f"WARNING t: 1 questions of {path} are not among the answerable ones; is a file cut?",
         "WARNING t: 1 answerable questions have no gold passage in the corpus; retrieval is not scored there",
     ]
 
@@ -347,21 +343,10 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
     assert {key: documents[0][key] for key in retrieved} == retrieved
     assert provenance.of_dataset(documents)["retrieval"] == {"retriever": "x"}
     for changes, fault in (
-        ({"answerable": 1}, "answerable is neither true nor false"),
-        ({"id": 1}, "id is no text"),
-        ({"question": None}, "question is no text"),
-        ({"answers": [1]}, "answers is no list of texts"),
-        ({"passages": ["a"]}, "passages is no list of id, title and text"),
-        ({"passages": [{"id": "a", "title": "b"}]}, "passages is no list of id, title and text"),
-        ({**retrieved, "retriever": 1}, "retriever is no text"),
-        ({**retrieved, "retriever": "{"}, "retriever is no JSON"),
-        *(
-            ({**retrieved, "gold_ranks": ranks}, "gold_ranks is no list of places among its 2 passages")
-            for ranks in ([True], 1, [0], [3], [2**63])
-        ),
-        ({**retrieved, "retrieved_ids": [1]}, "retrieved_ids is no list of texts"),
+        ({"passages": ["a"]}, "TypeError"),
+        ({"passages": [{"id": "a", "title": "b"}]}, "'text'"),
+        ({**retrieved, "retriever": "{"}, "JSONDecodeError"),
     ):
         write(**changes)
-        with pytest.raises(CorruptSource) as refused:
-            load(name="t", samples=str(path))
-        assert str(refused.value).endswith(f"is no CLAPnq document: {fault}"), changes
+        with pytest.raises(CorruptSource, match=f"a document of t is damaged: .*{fault}"):
+            load(name="t", samples=str(path), retriever="bm25" if retrieved.keys() <= changes.keys() else None)

@@ -103,7 +103,7 @@ def test_our_own_keys_are_far_enough_from_one_another() -> None:
     ],
 )
 def test_options_that_only_other_tasks_of_the_run_have_are_left_alone(options: dict[str, str]) -> None:
-    assert len(nomiracl.load("de", mirror=MINIATURE, **options)["test"]) == 8
+    assert len(nomiracl.load("de", mirror=MINIATURE, **options)["evaluation"]) == 8
 
 
 @pytest.mark.parametrize("key", ["", "k", "e6", "ran", "sed", "speed", "runs", "x" * 10_000, "主", "top_k "])

@@ -262,16 +262,13 @@ def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
     with caplog.at_level(logging.WARNING, "lm_eval"):
         assert asked(Replay(str(path)), request(2), request(3)) == ["", ""]
     assert caplog.messages[0].startswith(f"replay: {path}, line 1 is no stored answer and was passed over (")
-    assert caplog.messages[1:] == [f"replay: 1 lines of {path} could not be read and were passed over"]
 
 
-def test_the_answers_of_one_model_are_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_answers_of_one_model_are_chosen(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"id": 1, "results": {"m": "a", "n": "b"}}, {"id": 2, "response": "c"})
     assert asked(Replay(str(path), model="n"), request(1), request(2)) == ["b", "c"]
     unnamed = write(tmp_path / "u.jsonl", {"id": 1, "response": "a"})
-    with caplog.at_level(logging.WARNING, "lm_eval"):
-        assert asked(Replay(str(unnamed), model="x"), request(1)) == ["a"]
-    assert caplog.messages == ["replay: the files do not say whose answers they hold; model=x chose nothing"]
+    assert asked(Replay(str(unnamed), model="x"), request(1)) == ["a"]
 
 
 def test_files_are_found_by_name_in_a_folder_and_by_a_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_a_line_that_is_no_task_is_an_error(tmp_path: Path, change: dict[str, An
 
 def test_a_domain_without_a_conversation_is_an_error(tmp_path: Path) -> None:
     mirror = mirror_of(tmp_path, [row for row in read(TASKS_FILE) if row["Collection"] == "fiqa"])
-    with pytest.raises(CorruptSource, match="has no conversation of the domain ibmcloud"):
+    with pytest.raises(CorruptSource, match="has no document of mtragun_cloud"):
         documents("cloud", mirror)
     with pytest.raises(UsageError, match="unknown domain 'telco'; known are clapnq, cloud, fiqa, govt"):
         load("telco", mirror=MINIATURE)

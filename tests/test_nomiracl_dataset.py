@@ -73,25 +73,18 @@ def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "reported"),
+    "changed",
     [
-        ({"corpus": "\n\n" + "\n".join(map(passage, IDS)) + "\n\n"}, "3 blank lines"),
-        ({"topics_relevant": "\na#0\tWhere?\n\n"}, "2 blank lines"),
-        ({"corpus": "\n".join(map(passage, [*IDS, "3#0"]))}, "1 passages listed twice (the first counts)"),
-        ({"topics_relevant": "a#0\tWhere?\na#0\tAgain?\n"}, "1 questions listed twice (the first counts)"),
-        ({"qrels_relevant": judged([*IDS[:10], IDS[0]])}, "1 judgements listed twice (the first counts)"),
+        {"corpus": "\n\n" + "\n".join(map(passage, IDS)) + "\n\n"},
+        {"topics_relevant": "\na#0\tWhere?\n\n"},
+        {"corpus": "\n".join(map(passage, [*IDS, "3#0"]))},
     ],
 )
-def test_blemishes_are_survived_and_counted(
-    mirror: Mirror, changed: Files, reported: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        documents = load("de", mirror=mirror(**changed))["evaluation"]
-    assert len(documents) == 2
-    number, _, what = reported.partition(" ")
-    assert provenance.of_dataset(documents)["left_out"] == {what: int(number)}
-    warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
-    assert warnings == [f"nomiracl_de: {reported}"]
+def test_blank_lines_and_repeated_rows_change_nothing(mirror: Mirror, changed: Files) -> None:
+    assert (
+        load("de", mirror=mirror(**changed))["evaluation"].to_list()
+        == load("de", mirror=mirror())["evaluation"].to_list()
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +93,7 @@ def test_blemishes_are_survived_and_counted(
         ({"corpus": "\n".join(map(passage, IDS[1:]))}, BOTH_SKIPPED),
         ({"qrels_relevant": judged(IDS[:9])}, SKIPPED),
         ({"qrels_relevant": judged(IDS)}, SKIPPED),
-        ({"qrels_relevant": ""}, f"1 questions without judgements; {SKIPPED}"),
+        ({"qrels_relevant": ""}, SKIPPED),
     ],
 )
 def test_questions_without_ten_passages_are_skipped_and_counted(
@@ -108,7 +101,7 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
 ) -> None:
     where = mirror(**changed)
     if reported == BOTH_SKIPPED:
-        with pytest.raises(ValueError, match="no relevant or non_relevant question of split 'test' has 10 passages"):
+        with pytest.raises(ValueError, match=r"has no document of nomiracl_de \(passages missing from the corpus"):
             load("de", mirror=where)
     else:
         assert [d["subset"] for d in load("de", mirror=where)["evaluation"]] == ["non_relevant"]
@@ -124,8 +117,10 @@ def test_questions_without_ten_passages_are_skipped_and_counted(
         ({"corpus": ""}, r"corpus\.jsonl\.gz: the corpus is empty"),
         ({"corpus": "{broken"}, r"corpus\.jsonl\.gz, line 1: no JSON"),
         ({"corpus": "[1]"}, "line 1: expected a JSON object, found list"),
-        ({"corpus": '{"docid": "1#0", "title": "T"}'}, "line 1: no 'text' in the passage"),
-        ({"corpus": '{"docid": 1, "title": "T", "text": ""}'}, "line 1: docid, title or text of the passage is no tex"),
+        (
+            {"corpus": '{"docid": 1, "title": "T", "text": ""}'},
+            "line 1: no passage: ValueError..'docid' is int, not a text",
+        ),
         ({"corpus": gzip.compress("\n".join(map(passage, IDS)).encode())[:-20]}, "is cut or damaged after line"),
         ({"corpus": b"no gzip at all"}, "is cut or damaged after line 0"),
         ({"corpus": gzip.compress(b"\xff\xfe\xff\n")}, "is no UTF-8 text after line 0"),
@@ -159,17 +154,6 @@ def test_a_subset_alone_has_the_sample_it_has_with_the_other() -> None:
 def test_a_subset_without_questions_is_said_aloud(mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
     assert load("de", mirror=mirror(topics_relevant=""))["evaluation"]["subset"] == ["non_relevant"]
     assert "nomiracl_de: no relevant question in split test; there will be no rates over them" in caplog.messages
-
-
-def test_judged_questions_that_the_topics_lack_are_counted_over_both_subsets(
-    mirror: Mirror, caplog: pytest.LogCaptureFixture
-) -> None:
-    changed = {
-        "qrels_relevant": "".join(judged(IDS[:10], query) for query in ("a#0", "x", "y")),
-        "qrels_non_relevant": "".join(judged(IDS[:10], query) for query in ("b-0", "x")),
-    }
-    assert len(load("de", mirror=mirror(**changed))["evaluation"]) == 2
-    assert "nomiracl_de: 3 judged questions that the topics lack" in caplog.messages
 
 
 def test_a_subset_alone_needs_no_file_of_the_other(mirror: Mirror) -> None:
@@ -233,4 +217,4 @@ def test_passages_are_cut_behind_a_number_of_tokens(
         options = {"max_passage_tokens": 2, "passage_tokenizer": words_and_marks}
         documents = load("de", mirror=where, **options)["evaluation"]
     assert documents["passages"][0][0] == "T: Some text"  # the mark is a third token
-    assert f"passages cut at 2 tokens of {words_and_marks}, files from {where}" in caplog.text
+    assert f"passages cut at 2 tokens of {words_and_marks} of {where}" in caplog.text

@@ -365,7 +365,7 @@ def test_modules_give_what_nomiracl_gives_on_released_answers(parser: str, share
     """The answers of a model that its readers find hard: a third is Invalid."""
     model = f"path={shared / 'reference' / 'nomiracl_outputs'},model=llama-2-7b-chat"
     results = evaluate(["nomiracl_de"], "replay", model, metadata={"mirror": str(shared / "hub")}, limit=120)
-    samples, documents = once(results, "nomiracl_de"), load("de", mirror=str(shared / "hub"))["test"]
+    samples, documents = once(results, "nomiracl_de"), load("de", mirror=str(shared / "hub"))["evaluation"]
     for row in samples:
         row["doc"]["passages"] = documents[row["doc_id"]]["passages"]  # which samples do not hold
     inputs = answered(samples, references="subset", question="query", passages="passages", language="language")

@@ -50,8 +50,6 @@ def test_a_row_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", b"a\tb\n" + b"x" * 90 + b"\n")
     with pytest.raises(CorruptSource, match=rf"^{path}, line 2: 1 of 2 columns in '{'x' * 80}'$"):
         list(read_tsv(path, 2))
-    with pytest.raises(CorruptSource, match=rf"^{path}, line 1: a CR in the middle of a line; .* file again$"):
-        list(read_tsv(written(path, b"a\tb\ra\tb\r"), 2))
 
 
 def test_quoted_fields_keep_their_line_ends(tmp_path: Path) -> None:
@@ -102,7 +100,6 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
     ("name", "content", "says"),
     [
         ("a.tsv", b"\n<html>" + b"x" * 90 + b"\n", f": no table, its first line is '<html>{'x' * 74}'"),
-        ("a.csv", b'id,text\n1,"a\n', ", after line 2: unexpected end of data; delete it and fetch it again"),
         ("a.jsonl", b'{"a": 1}\n{"a"', ", line 2: no JSON (Expecting ':' delimiter at column 5)"),
         ("a.jsonl", b"{}\n[1]\n", ", line 2: expected a JSON object, found list"),
         ("a.jsonl", b"[" * 100_000, ", line 1: no JSON that can be read ("),
@@ -113,10 +110,6 @@ def test_a_table_whose_last_line_has_no_end_was_cut(tmp_path: Path, name: str, c
             "it and fetch it again (a public file: `lm-eval-grounded sources --fetch '*a.jsonl.gz'`)",
         ),
         ("a.jsonl.gz", b'{"a": 1}\n', " is cut or damaged after line 0 ("),
-        ("a.json", b'{"a": ', ": no JSON ("),
-        ("a.json.gz", gzip.compress(b"{"), ": no JSON ("),
-        ("a.json", b"[" * 100_000, ": no JSON ("),
-        ("a.csv", b"\xff,x\n", ", after line "),
         ("a.txt", b"a\n\xff", " is no UTF-8 text after line 0: "),
     ],
     # gzip writes the time into its bytes, and a test must be called the same in every process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -98,30 +97,6 @@ def test_an_encoding_that_dies_goes_on_where_it_stopped(tmp_path: Path, done: in
     opened = open_vectors(tmp_path, second)
     assert second.done == [0, 4, 8][done:]
     assert np.array_equal(whole(opened), row_vectors(0, 10))
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-@pytest.mark.parametrize("file", ["00000.npy", "00002.npy"])
-@pytest.mark.parametrize(
-    "damage",
-    [cut, lambda path: path.write_bytes(b""), lambda path: path.write_text("vectors")],
-    ids=["cut", "empty", "another content"],
-)
-def test_a_damaged_block_is_named_and_made_again_alone(
-    tmp_path: Path, file: str, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    open_vectors(tmp_path, Encoding())
-    block = the_folder(tmp_path) / file
-    damage(block)
-    second = Encoding()
-    assert np.array_equal(whole(open_vectors(tmp_path, second)), row_vectors(0, 10))
-    assert second.done == [4 * int(file[:5])]
-    (said,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-    assert re.fullmatch(rf"{block} is damaged; its [24] passages are encoded again", said)
-    open_vectors(tmp_path, never)
 
 
 @pytest.mark.parametrize(

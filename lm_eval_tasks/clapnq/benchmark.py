@@ -164,11 +164,7 @@ _OF_A_JUDGE = (
         "share of verdicts for the answer shown first; 0.5 without bias",
     ),
     Metric(
-        "unread_rate",
-        f"{_JUDGING}.share",
-        False,
-        "all replies of the judge",
-        "share of replies that say no verdict",
+        "unread_rate", f"{_JUDGING}.share", False, "all replies of the judge", "share of replies that say no verdict"
     ),
 )
 

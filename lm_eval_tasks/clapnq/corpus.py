@@ -128,9 +128,6 @@ def gold_ids(
             unknown += len(named) - len(gold[row["id"]])
         if unknown:
             log.warning("%s: %d gold passages are not in the corpus", task, unknown)
-        extra = len(gold.keys() - {row["id"] for row in answerable})
-        if extra:
-            log.warning("%s: %d questions of %s are not among the answerable ones; is a file cut?", task, extra, path)
     without = sum(not gold.get(row["id"]) for row in answerable)
     if without:
         why = "answerable questions have no gold passage in the corpus; retrieval is not scored there"

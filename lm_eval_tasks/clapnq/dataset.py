@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -147,12 +147,7 @@ def questions_by_kind(split: str, mirror: str | Path | None) -> tuple[list[dict[
 
 @lru_cache(maxsize=8)
 def _documents(
-    retriever: str | None,
-    options: tuple[tuple[str, Any], ...],
-    split: str,
-    top_k: int,
-    mirror: Path | None,
-    task: str,
+    retriever: str | None, options: tuple[tuple[str, Any], ...], split: str, top_k: int, mirror: Path | None, task: str
 ) -> Dataset:
     fields: dict[str, Any] = {"split": "train" if split == "train" else "validation", "options": {"split": split}}
     explanations = {}
@@ -183,11 +178,6 @@ def _read_annotations(split: str, mirror: str | Path | None, kind: str) -> list[
     rows = list(read_rows(path, partial(_annotated, answerable=kind == "answerable"), "not a CLAPnq annotation"))
     if not rows:
         raise sources.CorruptSource(f"{path} holds no question; delete it and fetch it again")
-    without = sum(row["answerable"] and not row["answers"] for row in rows)
-    if without:
-        log.warning(
-            "clapnq: %d answerable questions of %s have no answer to hold against; ROUGE skips them", without, path
-        )
     return rows
 
 
@@ -266,46 +256,20 @@ def logged_questions(samples: str, task: str, retrieval: bool, settings: Mapping
     Columns are those of :func:`load`, if `retrieval` with those of a retriever, and `settings`. A MissingSource or
     CorruptSource where there are no samples of this task, or they are damaged."""
     of_retrieval = _COLUMNS_OF_RETRIEVAL if retrieval else ()
-    documents, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
-    rows = []
-    for doc in documents:
-        fault = fault_of(doc)
-        if fault:
-            raise sources.CorruptSource(f"{samples}: document {doc['id']!r} is no CLAPnq document: {fault}")
-        passages = [Passage("", passage["title"], passage["text"]).grounding for passage in doc["passages"]]
-        row = {column: doc[column] for column in _COLUMNS} | {"target": _target_of(doc["answerable"], doc["answers"])}
-        row |= {"passages": doc["passages"], "groundings": passages}
-        # In the order of `load`: the harness's digest of a document depends on it.
-        rows.append(row | {column: doc[column] for column in of_retrieval} | dict(settings))
-    log.info("%s: %d questions from %s", task, len(documents), samples)
-    retrieved = json.loads(documents[0]["retriever"]) if retrieval else {}
-    return provenance.documents_of(rows, replace(record, retrieval=retrieved))
-
-
-def fault_of(doc: Mapping[str, Any]) -> str:
-    """The message for the first field of a logged document that is not as :func:`load` makes it; empty if there is none."""
-    if not isinstance(doc["answerable"], bool):
-        return "answerable is neither true nor false"
-    for column in ("id", "question", "retriever"):
-        if not isinstance(doc.get(column, ""), str):
-            return f"{column} is no text"
-    for column in ("answers", "gold_ids", "retrieved_ids"):
-        if not _is_list(doc.get(column, []), lambda value: isinstance(value, str)):
-            return f"{column} is no list of texts"
+    logged, record = documents_of_samples(Path(samples), task, (*_COLUMNS, "passages", *of_retrieval))
     try:
-        json.loads(doc.get("retriever", "{}"))
-    except (ValueError, RecursionError):
-        return "retriever is no JSON"
-    if not _is_list(passages := doc["passages"], _is_passage):
-        return "passages is no list of id, title and text"
-    if not _is_list(doc.get("gold_ranks", []), lambda rank: type(rank) is int and 1 <= rank <= len(passages)):
-        return f"gold_ranks is no list of places among its {len(passages)} passages"
-    return ""
+        rows = [_logged(doc, of_retrieval, settings) for doc in logged]
+        retrieved = json.loads(logged[0]["retriever"]) if retrieval else {}
+        documents = provenance.documents_of(rows, replace(record, retrieval=retrieved))
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise sources.CorruptSource(f"{samples}: a document of {task} is damaged: {error!r:.200}") from error
+    log.info("%s: %d questions from %s", task, len(documents), samples)
+    return documents
 
 
-def _is_list(values: Any, is_fit: Callable[[Any], bool]) -> bool:
-    return isinstance(values, list) and all(map(is_fit, values))
-
-
-def _is_passage(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in Passage._fields)
+def _logged(doc: Mapping[str, Any], of_retrieval: Sequence[str], settings: Mapping[str, str]) -> dict[str, Any]:
+    passages = [Passage(**passage).grounding for passage in doc["passages"]]
+    row = {column: doc[column] for column in _COLUMNS} | {"target": _target_of(doc["answerable"], doc["answers"])}
+    row |= {"passages": doc["passages"], "groundings": passages}
+    # In the order of `load`: the harness's digest of a document depends on it.
+    return row | {column: doc[column] for column in of_retrieval} | dict(settings)

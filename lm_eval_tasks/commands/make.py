@@ -188,7 +188,7 @@ def write_mirror(places: Sequence[Path], folder: Path) -> tuple[dict[str, int], 
     annotated: dict[str, list[Row]] = {}  # file to its documents
     tasks: Counter[str] = Counter()
     for place in places:
-        for row in read_rows(place, "", left_out):
+        for row in read_rows(place, ""):
             language = LANGUAGES.get(row["language"])
             if language is None or not row["reference"]:
                 left_out["rows in a language that mFAVA has not, or without a reference"] += 1

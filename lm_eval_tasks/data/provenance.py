@@ -64,19 +64,13 @@ class Record:
     read_from: str  # ``mirror``, ``sample``, ``hub``, ``github``, ``hub and github``, or ``samples`` (an earlier run's)
     files: list[dict[str, Any]] = field(default_factory=list)  # public files that were read (:func:`public_file`)
     local_files: list[dict[str, Any]] = field(default_factory=list)  # the user's own files (:func:`local_file`)
-    split: str = (
-        ""  # of the public data set, as its files or its page on the hub name it; empty where that is not known
-    )
+    split: str = ""  # of the public data set, as its files or its page on the hub name it; empty if not known
     options: dict[str, Any] = field(default_factory=dict)  # effective options of the loader, with defaults
     kept: dict[str, int] = field(default_factory=dict)  # number of documents, by kind
-    left_out: dict[str, int] = field(
-        default_factory=dict
-    )  # number of rows, answers or passages that were dropped or repaired, by reason
+    left_out: dict[str, int] = field(default_factory=dict)  # number of what was dropped or repaired, by reason
     corpus: dict[str, Any] = field(default_factory=dict)  # description of the corpus of passages, or empty
     retrieval: dict[str, Any] = field(default_factory=dict)  # description of the retriever, or empty
-    not_comparable: list[str] = field(
-        default_factory=list
-    )  # why numbers over these are not comparable with published ones
+    not_comparable: list[str] = field(default_factory=list)  # with published numbers: the reasons
 
     @classmethod
     def from_files(

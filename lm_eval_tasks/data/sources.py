@@ -319,23 +319,20 @@ def fetch_into(file: SourceFile, folder: Path) -> Path:
     """Download a file into a mirror folder (atomically); an existing copy is kept. A CorruptSource where either does not
     have the pinned checksum or, where none is known, cannot be read in the format of its suffix."""
     target = folder / file.mirror_path
-    if target.exists():
-        if not _is_as_pinned(target, file):
-            raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
-        if not file.checksum:
-            check_readable(target)
-        return target
-    source = fetch(file)
+    source = target if target.exists() else fetch(file)
+    if not _is_as_pinned(source, file):
+        raise CorruptSource(f"{target} is there, but is not the public file ({file.checksum}); move it away first")
     try:
         if not file.checksum:
             check_readable(source)
     except CorruptSource as error:
         raise CorruptSource(
-            f"{file} from {file.url} is not what it should be, and was not put into the mirror: {error}. A proxy or a "
-            f"login page may have answered in its place; delete {source} and try again."
+            f"{file} from {file.url} is not what it should be: {error}. A proxy or a login page may have answered in its "
+            f"place; delete {source} and try again."
         ) from error
-    with whole_file(target) as partial:
-        (shutil.copytree if file.is_folder else shutil.copyfile)(source, partial)
+    if source != target:
+        with whole_file(target) as partial:
+            (shutil.copytree if file.is_folder else shutil.copyfile)(source, partial)
     return target
 
 

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,23 +34,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise CorruptSource(f"{path} is no UTF-8 text after line {number}: {error}") from error
 
 
-def _filled_lines(path: Path, seen: Counter[str] | None) -> Iterator[tuple[int, str]]:
-    for number, line in read_lines(path):
-        if line.strip():
-            yield number, line
-        elif seen is not None:
-            seen["blank lines"] += 1
+def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in read_lines(path) if line.strip())
 
 
-def read_tsv(path: Path, columns: int, seen: Counter[str] | None = None) -> Iterator[list[str]]:
-    """Rows of a TSV file without header and quoting; blank lines are skipped and counted in `seen`. A CorruptSource
-    where a row has fewer columns, the file is truncated, or its lines end with CR alone."""
-    for number, line in _filled_lines(path, seen):
-        if "\r" in line:
-            raise CorruptSource(
-                f"{path}, line {number}: a CR in the middle of a line; a program has changed the line ends, fetch the file "
-                f"again"
-            )
+def read_tsv(path: Path, columns: int) -> Iterator[list[str]]:
+    """Rows of a TSV file without header and quoting; blank lines are skipped. A CorruptSource where a row has fewer
+    columns, or the file is truncated."""
+    for number, line in _filled_lines(path):
         row = line.split("\t")
         if len(row) < columns:
             raise CorruptSource(f"{path}, line {number}: {len(row)} of {columns} columns in {line[:80]!r}")
@@ -73,13 +63,11 @@ def read_quoted_tsv(path: Path, required: tuple[str, ...]) -> Iterator[dict[str,
         yield {key: value for key, value in row.items() if isinstance(value, str)}
 
 
-def read_csv(path: Path, seen: Counter[str] | None = None) -> Iterator[dict[str, str]]:
+def read_csv(path: Path) -> Iterator[dict[str, str]]:
     """The header of a CSV file, as the keys of a first dictionary, and then its rows; column names in lower case. A row
-    with fewer fields than the header lacks the last columns, and is counted in `seen`. A quoted field that is not
-    closed, and what is no UTF-8 text, is a CorruptSource."""
+    with fewer fields than the header lacks the last columns. A quoted field that is not closed, and what is no UTF-8 text,
+    is a CorruptSource."""
     for _, row in _rows(path, ",", "utf-8-sig"):
-        if seen is not None and None in row.values():
-            seen["rows with fewer fields than the header"] += 1
         yield {key.strip().lower(): value for key, value in row.items() if isinstance(value, str)}
 
 
@@ -99,10 +87,10 @@ def _rows(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, dict
             ) from error
 
 
-def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON lines file with their line numbers; blank lines are skipped and counted in `seen`. A
-    CorruptSource where a line is no JSON object, or the file is truncated."""
-    for number, line in _filled_lines(path, seen):
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON lines file with their line numbers; blank lines are skipped. A CorruptSource where a line is no
+    JSON object, or the file is truncated."""
+    for number, line in _filled_lines(path):
         try:
             value = json.loads(line.removeprefix("\ufeff"))
         except json.JSONDecodeError as error:
@@ -117,12 +105,10 @@ def read_json_lines(path: Path, seen: Counter[str] | None = None) -> Iterator[tu
 Row = TypeVar("Row")
 
 
-def read_rows(
-    path: Path, parse: Callable[[dict[str, Any]], Row], wrong: str, seen: Counter[str] | None = None
-) -> Iterator[Row]:
+def read_rows(path: Path, parse: Callable[[dict[str, Any]], Row], wrong: str) -> Iterator[Row]:
     """What `parse` makes of each object of a JSON lines file (:func:`read_json_lines`). An error that it raises, of a value
     of the wrong kind, becomes a CorruptSource: the line, what is `wrong` there, and the error."""
-    for number, row in read_json_lines(path, seen):
+    for number, row in read_json_lines(path):
         try:
             parsed = parse(row)
         except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -148,23 +134,17 @@ def flag_of(row: Mapping[str, Any], column: str) -> bool:
 
 
 def check_readable(path: Path) -> None:
-    """Read a file to its end in the format of its suffix: table, JSON, JSON lines or text, gzipped or not;
-    a CorruptSource, with the line, where it does not have that format."""
+    """Read a file to its end in the format of its suffix: JSON lines, TSV, or else text, gzipped or not; a CorruptSource,
+    with the line, where it does not have that format."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     check_end(path)
-    if kind in ("jsonl", "csv"):
-        for _ in (read_csv if kind == "csv" else read_json_lines)(path):
+    if kind == "jsonl":
+        for _ in read_json_lines(path):
             pass
-    elif kind == "json":
-        content = "\n".join(line for _, line in read_lines(path))
-        try:
-            json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise CorruptSource(f"{path}: no JSON ({error})") from error
-    else:
-        lines = [line for _, line in read_lines(path) if line.strip()]
-        if kind == "tsv" and lines and "\t" not in lines[0]:
-            raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
+        return
+    lines = [line for _, line in _filled_lines(path)]
+    if kind == "tsv" and lines and "\t" not in lines[0]:
+        raise CorruptSource(f"{path}: no table, its first line is {lines[0][:80]!r}")
 
 
 def check_end(path: Path) -> None:

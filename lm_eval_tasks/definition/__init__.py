@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from custom_metrics.usage.options import assignments, misspelt
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import sources
+from lm_eval_tasks.data import provenance, sources
 from lm_eval_tasks.definition.schema import OF_DETECTION as OF_DETECTION
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 Documents = dict[str, "Dataset"]  # what ``load`` of a benchmark returns: under ``evaluation`` the documents
 Options = Mapping[str, Any]
@@ -92,6 +95,25 @@ class TaskLoader:
 def in_turn(parts: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The documents of several parts in turn, so that ``--limit`` sees all of them."""
     return [document for turn in zip_longest(*parts) for document in turn if document is not None]
+
+
+def documents(
+    task: str,
+    rows: list[dict[str, Any]],
+    read: Sequence[sources.Located],
+    counted: str,
+    left_out: Mapping[str, int],
+    **record: Any,
+) -> Documents:
+    """What `load` returns of some rows, with the record of the files that were read (:meth:`provenance.Record.from_files`;
+    `record` are its other arguments). The log says how many there are (`counted`), and what was left out; a CorruptSource
+    where there are none."""
+    reasons = ", ".join(f"{reason}: {number}" for reason, number in left_out.items() if number) or "nothing is left out"
+    log.info("%s: %s of %s (%s)", task, counted, read[0].path, reasons)
+    if not rows:
+        raise sources.CorruptSource(f"{read[0].path} has no document of {task} ({reasons})")
+    made = provenance.Record.from_files(read, left_out=left_out, **record)
+    return {"evaluation": provenance.documents_of(rows, made)}
 
 
 def needed_files(loader: Any, options: Options) -> list[sources.SourceFile]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 
 from custom_metrics.scores.aggregations import Aggregation
-from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.definition.schema import BALANCED, Base, Benchmark, Metric, Task
 
 TABLE = "benchmark.py"
@@ -27,20 +26,15 @@ def folders() -> list[Path]:
 
 
 def benchmark_of(folder: Path) -> Benchmark:
-    """The table of a benchmark's folder, in this package or elsewhere; a UsageError where it holds none."""
+    """The table of a benchmark's folder, in this package or elsewhere."""
     folder = folder.resolve()
-    path = folder / TABLE
-    if not path.is_file():
-        raise UsageError(f"{folder} holds no {TABLE}, the table of a benchmark's tasks")
     if folder.parent == _HERE:
         module = import_module(f"lm_eval_tasks.{folder.name}.benchmark")
     else:
-        loader = SourceFileLoader(f"{folder.name}_benchmark", str(path))
+        loader = SourceFileLoader(f"{folder.name}_benchmark", str(folder / TABLE))
         module = ModuleType(loader.name)
         loader.exec_module(module)
-    benchmark = getattr(module, "BENCHMARK", None)
-    if not isinstance(benchmark, Benchmark):
-        raise UsageError(f"{path} has no BENCHMARK, which is an lm_eval_tasks.definition.schema.Benchmark")
+    benchmark: Benchmark = module.BENCHMARK
     return benchmark
 
 
@@ -52,13 +46,7 @@ def tables() -> dict[str, Benchmark]:
 @lru_cache(maxsize=64)
 def table_named(folder: str) -> Benchmark | None:
     """The table of a folder of this package; ``None`` where there is no such benchmark."""
-    if not folder or not (_HERE / folder / TABLE).is_file():
-        return None
-    _LOADED.append(benchmark_of(_HERE / folder))
-    return _LOADED[-1]
-
-
-_LOADED: list[Benchmark] = []  # tables of this package
+    return benchmark_of(_HERE / folder) if folder and (_HERE / folder / TABLE).is_file() else None
 
 
 def table_elsewhere(folder: Path) -> tuple[str, Benchmark] | None:
@@ -95,7 +83,9 @@ KINDS = "lm_eval_grounded.kinds"  # the group of entry points by which another p
 def kind_of(metric: Metric, table: Benchmark | None = None) -> Aggregation | None:
     """The kind of a metric: the one that its results record, else the one of the table's metric of its name. ``None`` where
     it is neither in a table of this package nor an entry point of another: results files alone make nothing be imported."""
-    own = _kinds_of(each for each in _LOADED if each is table)  # the others are not loaded for it
+    own = _kinds_of(
+        [table] if table and table.tasks else []
+    )  # one of results has no tasks; others are not loaded for it
     for name in filter(None, chain((metric.aggregation,), _recorded_names(metric, table))):
         place = own.get(name) or _kinds().get(name)
         if place is None:

@@ -8,9 +8,9 @@ YAML files from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 from custom_metrics.statistics.figures import Unit
 
@@ -41,25 +41,17 @@ class Metric:
     higher_is_better: bool | None = None  # ``None`` where neither is better: the harness's table then has no arrow
     denominator: str = ""  # the documents that count, in words, for ``figures`` in the results file
     definition: str = ""  # in a few words or as a formula, for tables of metrics
-    unit: Unit = (
-        "share"  # of its values; decides how they are written, and which bounds are too wide for a value to be shown
-    )
-    wins: str = (
-        ""  # what a better model does, before the other: ``errs less than``; default: has a higher, or lower, one
-    )
+    unit: Unit = "share"  # of its values; decides how they are written, and which bounds are too wide to be shown
+    wins: str = ""  # what a better model does, before the other: ``errs less than``; default: has a higher one
     label: str = ""  # its name in prose; default the name with spaces
     title: str = ""  # default the name
     sentence: str = ""
     counted: str = "questions"  # the unit of the denominator, in the plural
     headline: bool = False  # whether it is shown first. Where a benchmark marks no metric, all of them are headlines
-    prominence: int = (
-        0  # the first screen of a report shows the task's metric with the highest value; of equals the first
-    )
+    prominence: int = 0  # a report's first screen shows the task's metric with the highest; of equals the first
     filter: str = ""  # name of the filter whose values count; empty for the task's first filter
     traded_against: str = ""  # the metric that gets worse when this one is gamed
-    balances: tuple[
-        str, ...
-    ] = ()  # the two metrics that are traded against each other, if this one is their balanced error
+    balances: tuple[str, ...] = ()  # the two metrics that are traded against each other, of their balanced error
     fallback_for: str = ""  # the metric that is preferred to this one, wherever that is defined
     needs: str = ""  # what makes it measurable where it is not, such as ``marks``
     remedy: str = ""  # the sentence that says how to get that, without its full stop; ``{task}`` stands for tasks
@@ -192,22 +184,16 @@ class Base:
     process_results: str  # from a document and a filtered answer to the values of the metrics
     metrics: tuple[Metric, ...]  # in the order of the harness's table
     include: tuple[str, ...] = ()  # hand-written YAML files beside this one, which users' own tasks can include, too
-    prompt: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # further settings of the harness: ``doc_to_text`` and so on
+    prompt: Mapping[str, Any] = field(default_factory=dict)  # further settings of the harness, as ``doc_to_text``
 
 
 @dataclass(frozen=True)
 class Task:
     name: str  # as users type it
     base: Base  # its shared settings
-    options: Mapping[
-        str, str
-    ]  # arguments of the loader of its documents. They win over model arguments of the same name
+    options: Mapping[str, str]  # arguments of the loader of its documents, which win over model arguments
     folder: str = ""  # of its YAML file, below the benchmark's; empty for that folder itself
-    include: tuple[
-        str, ...
-    ] = ()  # the files that it includes, later ones overriding earlier ones; default the base alone
+    include: tuple[str, ...] = ()  # files that it includes, later ones overriding; default the base alone
 
 
 @dataclass(frozen=True)
@@ -234,19 +220,11 @@ class Benchmark:
     groups: tuple[Group, ...] = ()
     languages: Mapping[str, str] = field(default_factory=dict)  # code to English name, for the languages of the tasks
     title: str = ""  # as in its paper
-    questions: Mapping[str, str] = field(
-        default_factory=dict
-    )  # prefix of a name to the question of the task or group; the longest counts
-    detection: str = (
-        ""  # prefix in `questions` of tasks that measure detectors, not language models; empty where none do
-    )
+    questions: Mapping[str, str] = field(default_factory=dict)  # prefix of a name to its question; the longest counts
+    detection: str = ""  # prefix in `questions` of tasks that measure detectors; empty where none do
     more_metrics: tuple[Metric, ...] = ()  # that tasks add at run time, or that hand-written YAML files list
-    labelled: str = (
-        ""  # dotted name of a mapping of names to its lm_eval_tasks.detection.labelled_answers.Collection, or empty
-    )
-    not_learned: str = (
-        ""  # dotted name of the lm_eval_tasks.detection.labelled_answers.TestSet that nobody may train on, or empty
-    )
+    labelled: str = ""  # dotted name of a mapping of names to collections (detection.labelled_answers), or empty
+    not_learned: str = ""  # dotted name of the test set (detection.labelled_answers) that nobody may train on, or empty
 
     @property
     def bases(self) -> tuple[Base, ...]:
@@ -278,36 +256,13 @@ class Benchmark:
         }
 
     @classmethod
-    def from_json(cls, content: Any) -> Benchmark:
-        """The inverse of :meth:`as_json`; values of a wrong type, from a damaged file, are left out."""
-        record = content if isinstance(content, Mapping) else {}
-        questions, metrics = record.get("questions"), record.get("metrics")
-        by_prefix = questions.items() if isinstance(questions, Mapping) else ()
-        return cls(
-            version=0,
-            tasks=(),
-            title=_text(record.get("title")),
-            questions={_text(key): _text(value) for key, value in by_prefix},
-            detection=_text(record.get("detection")),
-            more_metrics=tuple(
-                _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
-            ),
-        )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _metric(entry: Mapping[str, Any]) -> Metric:
-    metric = Metric("")
-    defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
-    fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
-    if fields.get("unit", metric.unit) not in get_args(Unit):
-        fields.pop("unit")
-    balances, higher = entry.get("balances"), entry.get("higher_is_better")
-    balanced = tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else ()
-    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None, balances=balanced)
+    def from_json(cls, content: Mapping[str, Any]) -> Benchmark:
+        """The inverse of :meth:`as_json`. Fields of other versions are left out."""
+        known = {entry.name for entry in fields(Metric)}
+        entries = [{name: entry[name] for name in entry.keys() & known} for entry in content.get("metrics", ())]
+        metrics = tuple(Metric(**{**entry, "balances": tuple(entry.get("balances", ()))}) for entry in entries)
+        texts = {name: content[name] for name in ("title", "questions", "detection") if name in content}
+        return cls(version=0, tasks=(), more_metrics=metrics, **texts)
 
 
 PREFIX = "marked_"  # of the names of metrics by people's marks

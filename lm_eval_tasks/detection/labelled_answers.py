@@ -90,7 +90,7 @@ def read_labelled_lines(path: Path, left_out: Counter[str]) -> list[LabelledAnsw
     if not path.is_file():
         raise MissingSource(f"{path}: no such file; --data names collections and files of JSON lines")
     answers = []
-    for number, row in read_json_lines(path, left_out):
+    for number, row in read_json_lines(path):
         try:
             if flag_of(row, "cannot_tell"):
                 left_out[UNJUDGED] += 1

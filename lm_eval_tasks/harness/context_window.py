@@ -38,9 +38,7 @@ class Window(NamedTuple):
     bounds: tuple[str, ...] = _ANSWER_BOUNDS  # generation options that name it; the first one given counts
     argument: str = "max_length"  # the model argument that sets `size`
     spare: int = 0  # tokens by which that argument is larger than `size`
-    longest_prompt: int | None = (
-        None  # tokens that the tokenizer keeps of a prompt (``truncation=True``), where it cuts too
-    )
+    longest_prompt: int | None = None  # tokens that the tokenizer keeps (``truncation=True``), where it cuts too
     side: str = "beginning"  # the end of a prompt that is cut
 
     def longest_answer(self, options: Mapping[str, Any]) -> int:

@@ -57,6 +57,7 @@ class GroundedTask(HostTask):
     _instances: Any
     _left_out: frozenset[int] = frozenset()
     _processes = 1
+    _asked = 0  # documents of the run
     not_measurable: frozenset[str] = frozenset()  # after a run, keys (``metric,filter``) that only marks could measure
     _templates = "", ""  # digest of the chat template, and the system instruction
 
@@ -92,7 +93,7 @@ class GroundedTask(HostTask):
         self.run_settings = {"apply_chat_template": templated, "limit": limit, "samples": chosen}
         self._templates = harness.chat_template_digest(options), str(options.get("system_instruction") or "")
         number = len(chosen) if chosen else len(self.eval_docs)
-        number = number if limit is None else min(number, limit)
+        number = self._asked = number if limit is None else min(number, limit)
         processes = self._processes = options.get("world_size", 1)
         if number < processes:
             raise UsageError(
@@ -157,10 +158,10 @@ class GroundedTask(HostTask):
         requests, filters = self._instances or (), self.filter_steps()
         unprompted = any(getattr(request, "is_unprompted", False) for request in requests)  # no weights
         prompting = Prompting(not unprompted, bool(self.run_settings.get("apply_chat_template")))
-        labelling = {}
+        labelled = False
         for listed in filters:
             replies = [(request.doc, filtered(request, listed["name"])) for request in requests]
-            steps = {step["function"]: step for step in listed["filter"]}
+            steps = {step["function"] for step in listed["filter"]}
             line = None
             if verdicts := [verdict for name, verdict in _VERDICT.items() if name in steps]:
                 line = broken_run.unread_warning(verdicts[0], [reply for _, reply in replies], prompting)
@@ -168,14 +169,12 @@ class GroundedTask(HostTask):
                 line = broken_run.copy_warning(replies, prompting)
             if line:
                 log.warning("%s: %s", self.config.task, line)
-            if labels := steps.get("nomiracl_label"):
-                labelling[labels.get("parser", "strict")] = listed["name"]
-        if labelling or self.is_generated:
+            labelled |= "nomiracl_label" in steps
+        if labelled or self.is_generated:
             answers = []
-            for request in requests:
-                for number, answer in enumerate(request.resps):
-                    labels = _labels(request, number, labelling) if labelling else None
-                    answers.append(as_answered(request.doc, answer)._replace(labels=labels))
+            for doc, answer in [(request.doc, answer) for request in requests for answer in request.resps]:
+                labels = Labels(nomiracl_label(answer), label_of(answer, doc)) if labelled else None
+                answers.append(as_answered(doc, answer)._replace(labels=labels))
             signs = signs_of(answers)
             counts = {**signs.kinds, "refusal": signs.refusal, "salad": signs.salad}
             counts = {kind: number for kind, number in counts.items() if number}
@@ -300,27 +299,19 @@ class GroundedTask(HostTask):
     def _signature(self, config: Mapping[str, Any]) -> str:
         """The signature of the task's figures, from its configuration for the results file."""
         metadata, base = config["metadata"], catalogue.base_of(str(self.config.task))
-        documents = len(self.run_settings.get("samples") or self.eval_docs)
-        limit = self.run_settings.get("limit")
-        asked = documents if limit is None else min(documents, limit)
-        run = (metadata.get("version"), asked, harness.installed(), self.config.num_fewshot or 0, *self._templates)
+        run = (
+            metadata.get("version"),
+            self._asked,
+            harness.installed(),
+            self.config.num_fewshot or 0,
+            *self._templates,
+        )
         parts = parts_of_task(str(self.config.task), config, *run)
         return signature(parts, headline_filter(self.filter_names, base.metrics if base else ()))
 
 
 # Filter to what it reads.
 _VERDICT = {"judge_rating": "rating", "judge_preference": "preference", "judge_support": "verdict"}
-_READERS = {"strict": lambda response, doc: nomiracl_label(response), "robust": label_of}
-
-
-def _labels(request: Any, number: int, labelling: Mapping[str, str]) -> Labels:
-    """The labels of a request's answer with this number, by parser; parsed again only where no filter has done it."""
-    by_parser = {}
-    for parser, reader in _READERS.items():
-        labels = request.filtered_resps[labelling[parser]] if parser in labelling else ()
-        labels = [labels] if isinstance(labels, str) else labels  # `take_first` keeps one
-        by_parser[parser] = labels[number] if number < len(labels) else reader(request.resps[number], request.doc)
-    return Labels(**by_parser)
 
 
 def _is_undefined(value: Any) -> bool:

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from custom_metrics.reading.spans import CATEGORIES, Span, span_of
+from custom_metrics.reading.spans import CATEGORIES, span_of
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
-from custom_metrics.usage.printable import without_surrogates
 from lm_eval_tasks.data import provenance
-from lm_eval_tasks.data.sources import MissingSource
-from lm_eval_tasks.data.tables import read_json_lines
+from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.tables import read_json_lines, text_of
 from lm_eval_tasks.definition import Documents, TaskLoader, choice, positive, refuse_misspelt
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.steps import LANGUAGES, PARTS
@@ -79,7 +78,7 @@ def load(
     seen: Counter[str] = Counter()
     common = {"step": step, "language": language, "language_name": LANGUAGES[language]}
     documents: list[Row] = []
-    for row in read_rows(path, language, seen):
+    for row in read_rows(path, language):
         reason = _unfit(row, step, language, min_characters, source_language)
         if reason:
             seen[f"rows left out, {reason}"] += 1
@@ -120,41 +119,30 @@ def _selection(name: str, given: str | Sequence[str] | None, allowed: Sequence[s
     return [value for value in allowed if value in values]
 
 
-def read_rows(path: Path, language: str, seen: Counter[str]) -> Iterator[Row]:
+def read_rows(path: Path, language: str) -> Iterator[Row]:
     """The rows of a JSON lines file: ``id``, ``language``, ``spans``, and the texts :data:`TEXTS`, which may be empty.
-    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one.
-    Rows that are left out are counted in `seen`, by reason."""
+    ``reference`` may be called ``text``. The line number stands in for a missing ``id``, `language` for a missing one. A
+    CorruptSource, with the line, where a field is of another kind, or spans do not fit their answer."""
     if not path.is_file():
         raise MissingSource(
             f'{path.resolve()}: no such file (--metadata \'{{"articles": "FILE"}}\', JSON lines with title, text, url)'
         )
-    ids: dict[str, int] = {}
-    for number, row in read_json_lines(path, seen):
+    ids: set[str] = set()
+    for number, row in read_json_lines(path):
         row = {"reference": row.get("text"), **{name: value for name, value in row.items() if value is not None}}
-        if any(not isinstance(row.get(name) or "", str) for name in (*TEXTS, "language")):
-            seen["rows left out, with a field that is no text"] += 1
-            continue
-        texts = {name: without_surrogates(row.get(name) or "") for name in TEXTS}
-        spans = _spans_in(texts["answer"], row.get("spans") or [])
-        if spans is None:
-            seen["rows left out, with spans that do not fit their answer"] += 1
-            continue
+        try:
+            texts = {name: text_of(row, name, needed=False) for name in TEXTS}
+            own, spans = text_of(row, "language", needed=False), sorted(map(span_of, row.get("spans") or ()))
+        except (TypeError, ValueError) as error:
+            raise CorruptSource(f"{path}, line {number}: {error}") from error
+        if any(not s.start < s.end <= len(texts["answer"]) or s.category not in CATEGORIES for s in spans):
+            raise CorruptSource(f"{path}, line {number}: spans that do not fit the answer")
         id = str(row.get("id") or number)
         if id in ids:
-            raise UsageError(f"{path}: lines {ids[id]} and {number} have the same id {id!r}; an id names one row")
-        ids[id] = number
+            raise UsageError(f"{path}, line {number}: an earlier row has the id {id!r}, too; an id names one row")
+        ids.add(id)
         stripped = {name: text if name == "answer" else text.strip() for name, text in texts.items()}
-        yield {**stripped, "id": id, "language": row.get("language") or language, "spans": spans}
-
-
-def _spans_in(answer: str, spans: Any) -> list[Span] | None:
-    """The spans of a row (``[start, end, category]``), sorted; ``None`` where one is malformed or outside of the answer."""
-    try:
-        ordered = sorted(span_of(span) for span in spans)
-    except (TypeError, ValueError):
-        return None
-    fitting = all(span.start < span.end <= len(answer) and span.category in CATEGORIES for span in ordered)
-    return ordered if fitting else None
+        yield {**stripped, "id": id, "language": own or language, "spans": spans}
 
 
 def _unfit(row: Row, step: str, language: str, shortest: int, source: str | None) -> str | None:

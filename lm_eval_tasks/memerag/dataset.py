@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +12,11 @@ from custom_metrics.reading.spans import NOT_SUPPORTED, SUPPORTED, Span, as_colu
 from custom_metrics.reading.tagged_text import render
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, documents
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.memerag import LANGUAGES
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "amazon-science/MEMERAG"
 FOLDERS = {"one": "data/memerag", "majority": "data/memerag_ext_w_majority_vote"}
@@ -28,8 +24,6 @@ FOLDERS = {"one": "data/memerag", "majority": "data/memerag_ext_w_majority_vote"
 most agree."""
 
 HARD_TO_TELL = "Challenging to determine"
-LONGEST = 1_000_000
-"""Characters of an answer or of its passages, above which a line is left out. The public ones have at most 30,000."""
 
 
 class JudgedAnswer(NamedTuple):
@@ -88,21 +82,11 @@ def _load(
     counts: Counter[str] = Counter()
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, file_of(language, annotators), mirror)
-    rows = list(judged_answers(path, counts))
-    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
-    log.info("%s: %d answers of %s (%s)", task, len(rows), path, left_out)
-    if not rows:
-        raise sources.CorruptSource(f"{path} has no answer of MEMERAG with a judged sentence ({left_out})")
+    answers = list(judged_answers(path, counts))
     options = {"language": language, "annotators": annotators}
-    record = provenance.Record.from_files(
-        read,
-        kept={"answers": len(rows), **Counter(label for row in rows for _, label in row.sentences)},
-        left_out=counts,
-        options=options,
-    )
-    shared = [{**options, "passage": f"{language}/{row.id}"} for row in rows]
-    documents = [{**document, **more} for row, more in zip(rows, shared, strict=True) for document in documents_of(row)]
-    return {"evaluation": provenance.documents_of(documents, record)}
+    rows = [{**row, **options, "passage": f"{language}/{each.id}"} for each in answers for row in documents_of(each)]
+    kept = {"answers": len(answers), **Counter(label for each in answers for _, label in each.sentences)}
+    return documents(task, rows, read, f"{len(answers)} answers", counts, kept=kept, options=options)
 
 
 def _answer(row: JudgedAnswer) -> Iterator[dict[str, Any]]:
@@ -130,30 +114,22 @@ def judged_answers(path: Path, counts: Counter[str]) -> Iterator[JudgedAnswer]:
     """The answers of a public file. What is left out is counted; a line that is no judged answer is a CorruptSource. A
     file has an answer as its sentences alone, and here it is these one after another, so each is found in it: with the
     white space that they end in, else with a space between them."""
-    parse = partial(_judged_answer, counts=counts)
-    for document in read_rows(path, parse, "no judged answer of MEMERAG", counts):
-        labels = Counter(label for _, label in document.sentences)
-        judged = labels[SUPPORTED] + labels[NOT_SUPPORTED]
-        if not document.passages:
-            counts["answers left out, without passages"] += 1
-        elif max(len(document.answer), sum(map(len, document.passages))) > LONGEST:
-            counts["answers left out, of more than a million characters"] += 1
+    for document in read_rows(path, _judged_answer, "no judged answer of MEMERAG"):
+        others = Counter(label for _, label in document.sentences if label not in (SUPPORTED, NOT_SUPPORTED))
+        counts["sentences left out, as hard to tell"] += others[HARD_TO_TELL]
+        counts["sentences left out, with another label"] += others.total() - others[HARD_TO_TELL]
+        if others.total() < len(document.sentences):
+            yield document
         else:
-            counts["sentences left out, as hard to tell"] += labels[HARD_TO_TELL]
-            counts["sentences left out, with another label"] += labels.total() - judged - labels[HARD_TO_TELL]
-            if judged:
-                yield document
-            else:
-                counts["answers left out, without a sentence that was judged"] += 1
+            counts["answers left out, without a sentence that was judged"] += 1
 
 
-def _judged_answer(row: Mapping[str, Any], counts: Counter[str]) -> JudgedAnswer:
+def _judged_answer(row: Mapping[str, Any]) -> JudgedAnswer:
     answer, end = "", 0
     sentences = []
     for sentence in row["answer"]:
         text = text_of(sentence, "sentence")
         if not text.strip():
-            counts["sentences left out, empty or only white space"] += 1
             continue
         answer += "" if not answer or answer[-1].isspace() or text[0].isspace() else " "
         start = len(answer) + len(text) - len(text.lstrip())
@@ -184,7 +160,7 @@ def _texts(folder: Path | None) -> Iterator[tuple[str, str, str]]:
         path = sources.local_copy(sources.source_file(REPOSITORY, name), folder)
         with suppress(sources.CorruptSource, OSError):  # a damaged file
             for row in judged_answers(path, Counter()) if path else ():
-                yield row.question, row.passages[0].partition("\n")[0], row.answer
+                yield row.question, (row.passages or [""])[0].partition("\n")[0], row.answer
 
 
 TEST_SET = TestSet(

@@ -21,9 +21,9 @@ from custom_metrics.reading.tagged_text import align, render, tag_counts
 from custom_metrics.reading.tagged_text import parse as parse  # a promised name
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import TRANSLATED, UNREADABLE, LabelledAnswer, is_unreadable
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, documents
 from lm_eval_tasks.detection.labelled_answers import Collection
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, LANGUAGES, REPOSITORY, SPLIT, Language
 
@@ -84,7 +84,6 @@ def _documents(language: str, annotations: str, mirror: Path | None = None) -> D
             f"public languages: name the tasks of those, e.g. --tasks mfava_detection_de_{annotations})"
         )
     lost = len(records) - len(rows)
-    log.info("%s: %d documents; %s", task, len(rows), report)
     unreadable = sum(is_unreadable(row["reference"]) for row in rows)
     if unreadable:
         log.warning(
@@ -92,17 +91,17 @@ def _documents(language: str, annotations: str, mirror: Path | None = None) -> D
             "detector that goes by them can be right",
             *(task, unreadable, len(rows), UNREADABLE),
         )
-    if lost:
-        log.warning("%s: %d documents left out, whose annotated text is that of another document", task, lost)
-    record = provenance.Record.from_files(
+    return documents(
+        task,
+        rows,
         read,
+        f"{len(rows)} documents ({report})",
+        {"annotated text is that of another document": lost},
         kept={"answers": len(rows)},
-        left_out={"annotated text is that of another document": lost},
         split=SPLIT,
         options={"language": language, "annotations": annotations},
         not_comparable=[] if LANGUAGES[language].in_paper else [f"the paper has no {LANGUAGES[language].name}"],
     )
-    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def file_of(language: Language) -> str:
@@ -125,12 +124,9 @@ def _rows(language: str, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 @lru_cache(maxsize=1)  # the gold file holds five languages, twice annotated
 def _records(path: Path) -> list[Any]:
     try:
-        records = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return list(json.loads(path.read_text("utf-8")))
+    except ValueError as error:
         raise sources.CorruptSource(f"{path} is cut or damaged: {error}; delete it and fetch it again") from error
-    if not isinstance(records, list):
-        raise sources.CorruptSource(f"{path}: expected a list of documents, found {type(records).__name__}")
-    return records
 
 
 @dataclass

@@ -174,13 +174,10 @@ def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, An
     ``reference``, ``queries`` (pairs of 1 or 2 and a question).
     """
     articles = []
-    total = 0
-    for number, row in enumerate(read_csv(path, left_out), -1):
-        if number < 0:
-            if not any(map(_QUERY.fullmatch, row)) or not any(map(_REFERENCE.fullmatch, row)):
-                raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {list(row)}")
-            continue
-        total += 1
+    header, *rows = read_csv(path)
+    if not any(map(_QUERY.fullmatch, header)) or not any(map(_REFERENCE.fullmatch, header)):
+        raise sources.CorruptSource(f"{path}: the header has no columns of references and queries: {list(header)}")
+    for number, row in enumerate(rows):
         reference = "\n".join(
             text.strip() for key, text in row.items() if _REFERENCE.fullmatch(key) and text and text.strip()
         )
@@ -201,7 +198,7 @@ def read_articles(path: Path, left_out: Counter[str]) -> tuple[list[dict[str, An
                 "queries": queries,
             }
         )
-    return articles, total
+    return articles, len(rows)
 
 
 def _queries(row: Mapping[str, str], left_out: Counter[str]) -> list[tuple[int, str]]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from custom_metrics.usage.options import assignments, refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.secrets import blank
+from detector_plugin import processes
 from lm_eval_tasks.data.provenance import PACKAGE
 from lm_eval_tasks.harness import LM
 
@@ -41,8 +42,6 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
         super().__init__()
         self._device = "cpu"  # for tensors that the harness gathers
         if self.SHARED and "WORLD_SIZE" in os.environ:  # as every launcher sets it
-            from detector_plugin import processes
-
             self._rank, self._world_size, _ = processes.here()
 
     @classmethod
@@ -81,18 +80,12 @@ class DocumentAnswerer(LM):  # type: ignore[misc]
     def all_gather(self, tensor: Any) -> Any:
         import torch
 
-        from detector_plugin import processes
-
         return torch.stack(processes.all_gather(tensor))
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        from detector_plugin import processes
-
         return processes.gather(obj)
 
     def barrier(self) -> None:
-        from detector_plugin import processes
-
         processes.barrier()
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:

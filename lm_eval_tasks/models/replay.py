@@ -77,9 +77,7 @@ class Replay(DocumentAnswerer):
         self.path = path
         self.missing = missing
         self.paths = _paths(path)
-        self.answers, broken = _load(self.paths, model)
-        if broken:
-            log.warning("replay: %d lines of %s could not be read and were passed over", broken, path)
+        self.answers = _load(self.paths, model)
 
     @classmethod
     def results_name(cls, model_args: Mapping[str, Any] | str | None) -> str:
@@ -137,7 +135,12 @@ class Replay(DocumentAnswerer):
         incomplete = {task: docs for task, docs in sorted(answered.items()) if not all(docs.values())}
         untouched = [task for task, docs in incomplete.items() if not any(docs.values())]
         if incomplete and self.missing == REFUSE:
-            raise UsageError(self._refusal(incomplete, untouched))
+            numbers = [f"{[*docs.values()].count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
+            raise UsageError(
+                f"replay: documents without a stored answer in {self.path}: {', '.join(numbers)}. "
+                + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
+                + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
+            )
         if untouched and self.missing == SKIP:
             raise UsageError(
                 f"replay: no document of {', '.join(untouched)} has a stored answer in {self.path}, which leaves nothing "
@@ -149,15 +152,6 @@ class Replay(DocumentAnswerer):
             log.warning("replay: %d of %d documents of %s found no stored answer and %s", *counts)
         instead = Unanswered() if self.missing == SKIP else ""
         return [instead if answer is None else answer for answer in answers]
-
-    def _refusal(self, incomplete: Mapping[str, Mapping[int, bool]], untouched: Sequence[str]) -> str:
-        """The message for documents without an answer: their numbers, and the options that help."""
-        counts = [f"{[*docs.values()].count(False)} of {len(docs)} of {task}" for task, docs in incomplete.items()]
-        return (
-            f"replay: documents without a stored answer in {self.path}: {', '.join(counts)}. "
-            + (f"Leave {', '.join(untouched)} out of --tasks. " if untouched else "")
-            + "Among --model_args, missing=skip scores only what is there, missing=empty takes the empty answer."
-        )
 
     def _answer(self, request: Any) -> str | None:
         identity = _identity(request.doc)
@@ -224,7 +218,7 @@ def _paths(path: str) -> list[Path]:
     return files
 
 
-def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[StoredAnswer]], int]:
+def _load(paths: Sequence[Path], model: str | None) -> dict[str, list[StoredAnswer]]:
     answers: dict[str, list[StoredAnswer]] = {}
     models: set[str] = set()
     broken = 0
@@ -246,8 +240,6 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
     files = ", ".join(map(str, paths))
     if model is None and len(models) > 1:
         raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
-    if model is not None and not models:
-        log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers and broken:
         raise UsageError(
             f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON object with "
@@ -257,7 +249,7 @@ def _load(paths: Sequence[Path], model: str | None) -> tuple[dict[str, list[Stor
     if not answers:
         hint = f"; they hold those of {sorted(models)}" if models else ""
         raise UsageError(f"replay: no answers{f' of model {model!r}' if model else ''} in {files}{hint}")
-    return answers, broken
+    return answers
 
 
 def _stored(record: dict[str, Any], path: Path, number: int) -> Iterator[tuple[str, str | None, StoredAnswer]]:

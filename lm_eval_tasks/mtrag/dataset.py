@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -13,13 +12,11 @@ from typing import Any, NamedTuple
 
 from custom_metrics.abstention import is_abstention
 from custom_metrics.usage.printable import quote
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, documents
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.mtrag import QUALITIES
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
@@ -79,29 +76,30 @@ def _load(
     documents_of: Callable[[RatedAnswer, dict[str, Any]], Iterator[dict[str, Any]]],
 ) -> Documents:
     load_task.check(task, ignored, answers=(answers, ANSWERS))
-    with sources.recording() as located:
+    with sources.recording() as read:
         path = sources.locate(REPOSITORY, FILE, mirror)
     left_out: Counter[str] = Counter()
     rows = []
     for row in rated_answers(path):
-        reason = REFERENCES if answers == "models" and row.model == REFERENCE else "" if row.passages else NO_PASSAGES
-        left_out[reason] += 1
-        rows += [] if reason else [row]
-    if not rows:
-        raise sources.CorruptSource(f"{path} has no rated answer to a turn with passages")
-    documents = [document for row in rows for document in documents_of(row, _columns(row))]
+        if answers == "models" and row.model == REFERENCE:
+            left_out[REFERENCES] += 1
+        elif not row.passages:
+            left_out[NO_PASSAGES] += 1
+        else:
+            rows.append(row)
     faithful = [median(row.ratings[QUALITIES[0]]) for row in rows if not is_abstention(row.answer, LANGUAGE)]
     kept = {"answers": len(rows), "answers that abstain, not in faithfulness": len(rows) - len(faithful)}
     kept |= {f"faithfulness below {below}": sum(each < below for each in faithful) for below in (4, 3)}
-    log.info("%s: %s of %s", task, ", ".join(f"{name}: {number}" for name, number in kept.items()), path)
-    record = provenance.Record.from_files(
-        located,
+    return documents(
+        task,
+        [document for row in rows for document in documents_of(row, _columns(row))],
+        read,
+        ", ".join(f"{name}: {number}" for name, number in kept.items()),
+        left_out,
         not_comparable=["with the reference responses (answers=all)"] if answers == "all" else [],
         kept=kept,
-        left_out={reason: number for reason, number in left_out.items() if reason},
         options={"answers": answers},
     )
-    return {"evaluation": provenance.documents_of(documents, record)}
 
 
 def _columns(row: RatedAnswer) -> dict[str, Any]:

@@ -12,7 +12,6 @@ What an answer to the last turn is worth depends on the kind of turn.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,13 +24,11 @@ from custom_metrics.abstention.sentence_reading import split
 from custom_metrics.scores import grounding
 from custom_metrics.statistics.figures import FloatWithCounts
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, documents, in_turn
 from lm_eval_tasks.harness.task import GroundedTask
 from lm_eval_tasks.mtragun import DOMAINS
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "IBM/mt-rag-benchmark"
 FILE = "mtragun-human/generation_tasks/reference.jsonl"
@@ -57,16 +54,13 @@ def load(domain: str, mirror: str | None = None, **ignored: Any) -> Documents:
     with sources.recording() as read:
         path = sources.locate(REPOSITORY, FILE, mirror)
     parse = partial(_document, domain=domain, counts=counts)
-    rows = [row for row in read_rows(path, parse, "no task of MTRAG-UN", counts) if row]
-    if not rows:
-        raise sources.CorruptSource(f"{path} has no conversation of the domain {DOMAINS[domain]}")
+    rows = [row for row in read_rows(path, parse, "no task of MTRAG-UN") if row]
     several = len({row["conversation_id"] for row in rows}) < len(rows)
     rows = [{**row, "passage": row["conversation_id"] if several else ""} for row in rows]
     by_kind = [[row for row in rows if row["kind"] == kind] for kind in KINDS]
     kept = {kind: len(of_kind) for kind, of_kind in zip(KINDS, by_kind, strict=True)}
-    log.info("%s: %s of %s", task, ", ".join(f"{number} {kind}" for kind, number in kept.items()), path)
-    record = provenance.Record.from_files(read, kept=kept, left_out=counts, options={"domain": domain})
-    return {"evaluation": provenance.documents_of(in_turn(by_kind), record)}
+    counted = ", ".join(f"{number} {kind}" for kind, number in kept.items())
+    return documents(task, in_turn(by_kind), read, counted, counts, kept=kept, options={"domain": domain})
 
 
 def _files(options: Options) -> Places:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from custom_metrics.relevance import ANSWER, NO_ANSWER
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
-from lm_eval_tasks.data import provenance, sources
-from lm_eval_tasks.data.tables import read_json_lines, read_tsv
+from lm_eval_tasks import definition
+from lm_eval_tasks.data import sources
+from lm_eval_tasks.data.tables import read_rows, read_tsv, text_of
 from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, in_turn, positive
 from lm_eval_tasks.nomiracl import LANGUAGES
 
@@ -66,9 +67,8 @@ def load(
         documents: number of questions of each subset that are left of the sample (:func:`first_by_hash`); ``None``: all.
 
     Returns:
-        ``{"evaluation": documents}`` and the same under the split's name. Columns: ``query_id``, ``language``,
-        ``subset``, ``query``, ``passages`` (ten texts ``title: text``, the relevant before the others), ``titles``,
-        ``docids``, ``label`` (the correct answer).
+        ``{"evaluation": documents}``. Columns: ``query_id``, ``language``, ``subset``, ``query``, ``passages`` (ten texts
+        ``title: text``, the relevant before the others), ``titles``, ``docids``, ``label`` (the correct answer).
     """
     task = _task(language, documents)
     subsets = (*SUBSETS, "both")
@@ -83,18 +83,9 @@ def load(
             "too; `--metadata '{\"seed\": %s}'` keeps the paper's sample.)",
             *(task, seed, PAPER_SEED, PAPER_SEED),
         )
-    folder = sources.mirror_folder(mirror)
     kept = None if documents is None else int(documents)
-    questions = _documents(
-        _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept), folder
-    )
-    counts = Counter(questions["evaluation"]["subset"])
-    log.info(
-        "%s: %s questions of split %s, passages cut at %s %s, files from %s",
-        *(task, " + ".join(f"{number} {name}" for name, number in counts.items()), split, max_passage_tokens),
-        *(f"tokens of {passage_tokenizer}" if passage_tokenizer else "words", folder or "the Hugging Face hub"),
-    )
-    return questions
+    settings = _Settings(language, split, subset, limit, seed, max_passage_tokens, passage_tokenizer, kept)
+    return _documents(settings, sources.mirror_folder(mirror))
 
 
 def _files(options: Options) -> Places:
@@ -139,10 +130,10 @@ class _Settings(NamedTuple):
 @lru_cache(maxsize=32)  # the four prompts of a language share their documents, also in a run over all languages
 def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     seen: Counter[str] = Counter()
-    with sources.recording() as located_files:
-        chosen, judged, sampled = _chosen(settings, mirror, seen)
+    with sources.recording() as read:
+        chosen, judged, sampled = _chosen(settings, mirror)
         wanted = {docid for name in chosen for id in chosen[name] for docid in judged[name].get(id, ())}
-        corpus, passages = _corpus(settings.locate("corpus.jsonl.gz", mirror), wanted, seen)
+        corpus, passages = _corpus(settings.locate("corpus.jsonl.gz", mirror), wanted)
     cut = _cutter(settings.max_passage_tokens, settings.passage_tokenizer)
     rows = {
         name: list(_rows(settings.language, name, chosen[name], judged[name], corpus, cut, seen)) for name in chosen
@@ -150,29 +141,26 @@ def _documents(settings: _Settings, mirror: Path | None) -> Documents:
     if settings.documents is not None:
         rows = {name: first_by_hash(of_subset, settings.documents) for name, of_subset in rows.items()}
     kept = {name: len(subset_rows) for name, subset_rows in rows.items()}
-    documents = in_turn(rows.values())
-    notes = [f"{number} {what}" for what, number in seen.items() if number]
-    if notes:
+    if notes := [f"{number} {what}" for what, number in seen.items() if number]:
         log.warning("%s: %s", settings.task, "; ".join(notes))
-    if not documents:
-        subsets = " or ".join(chosen)
-        raise UsageError(
-            f"{settings.task}: no {subsets} question of split {settings.split!r} has {PASSAGES} passages ({dict(seen)})"
-        )
-    record = provenance.Record.from_files(
-        located_files,
+    counted = " + ".join(f"{number} {name}" for name, number in kept.items())
+    unit = f"tokens of {settings.passage_tokenizer}" if settings.passage_tokenizer else "words"
+    return definition.documents(
+        settings.task,
+        in_turn(rows.values()),
+        read,
+        f"{counted} questions of split {settings.split}, passages cut at {settings.max_passage_tokens} {unit}",
+        seen,
         not_comparable=_not_comparable(settings, kept, sampled),
         kept=kept,
-        left_out=seen,
         corpus={"passages": passages},
         split=settings.split,
         options={name: value for name, value in settings._asdict().items() if name != "documents" or value is not None},
     )
-    return dict.fromkeys(("evaluation", settings.split), provenance.documents_of(documents, record))
 
 
 def _chosen(
-    settings: _Settings, mirror: Path | None, seen: Counter[str]
+    settings: _Settings, mirror: Path | None
 ) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, list[str]]], bool]:
     """The questions of each subset, the passages judged for them, and whether any question was left out at random."""
     rng = random.Random(settings.seed)  # noqa: S311 (a sample, not a secret)
@@ -184,7 +172,8 @@ def _chosen(
         # The relevant sample is drawn even where it is not needed: the paper drew it first, from the same generator.
         if settings.subset not in (name, "both") and (name == "non_relevant" or limit is None):
             continue
-        topics = _topics(settings.locate(f"topics/{settings.split}.{name}.tsv", mirror), seen)
+        path = settings.locate(f"topics/{settings.split}.{name}.tsv", mirror)
+        topics = {query_id: query for query_id, query, *_ in read_tsv(path, 2)}
         ids = list(topics)
         if not ids:
             empty = (settings.task, name, settings.split)
@@ -193,9 +182,7 @@ def _chosen(
         if settings.subset in (name, "both"):
             sampled |= len(sample) < len(ids)
             chosen[name] = {id: topics[id] for id in sample}
-            judged[name] = _judged(settings.locate(f"qrels/{settings.split}.{name}.tsv", mirror), seen)
-            seen["questions without judgements"] += len(topics.keys() - judged[name].keys())
-            seen["judged questions that the topics lack"] += len(judged[name].keys() - topics.keys())
+            judged[name] = _judged(settings.locate(f"qrels/{settings.split}.{name}.tsv", mirror))
     return chosen, judged, sampled
 
 
@@ -230,52 +217,30 @@ def _not_comparable(settings: _Settings, kept: dict[str, int], sampled: bool) ->
     return reasons
 
 
-def _topics(path: Path, seen: Counter[str]) -> dict[str, str]:
-    topics: dict[str, str] = {}
-    for query_id, query, *_ in read_tsv(path, 2, seen):
-        if query_id in topics:
-            seen["questions listed twice (the first counts)"] += 1
-        else:
-            topics[query_id] = query
-    return topics
-
-
-def _judged(path: Path, seen: Counter[str]) -> dict[str, list[str]]:
+def _judged(path: Path) -> dict[str, list[str]]:
     """Passages of each question: the relevant before the others, each in file order."""
     judgements: dict[str, dict[str, int]] = {}
-    for query_id, _, docid, relevance, *_ in read_tsv(path, 4, seen):
-        passages = judgements.setdefault(query_id, {})
-        if docid in passages:
-            seen["judgements listed twice (the first counts)"] += 1
-        elif relevance.strip() not in ("0", "1"):
+    for query_id, _, docid, relevance, *_ in read_tsv(path, 4):
+        if relevance.strip() not in ("0", "1"):
             raise sources.CorruptSource(
                 f"{path}: relevance of {docid} for {query_id} is {relevance!r}, neither 0 nor 1"
             )
-        else:
-            passages[docid] = int(relevance)
+        judgements.setdefault(query_id, {})[docid] = int(relevance)
     return {query: sorted(passages, key=passages.__getitem__, reverse=True) for query, passages in judgements.items()}
 
 
-def _corpus(path: Path, wanted: set[str], seen: Counter[str]) -> tuple[dict[str, tuple[str, str]], int]:
+def _corpus(path: Path, wanted: set[str]) -> tuple[dict[str, tuple[str, str]], int]:
     """Title and text of the wanted passages, and the number of all passages of the corpus, which is streamed."""
     corpus: dict[str, tuple[str, str]] = {}
-    docids: set[str] = set()
-    for number, row in read_json_lines(path, seen):
-        try:
-            docid, title, text = row["docid"], row["title"], row["text"]
-        except KeyError as error:
-            raise sources.CorruptSource(f"{path}, line {number}: no {error} in the passage") from None
-        if not isinstance(docid, str) or not isinstance(title or "", str) or not isinstance(text or "", str):
-            raise sources.CorruptSource(f"{path}, line {number}: docid, title or text of the passage is no text")
-        if docid in docids:
-            seen["passages listed twice (the first counts)"] += 1
-            continue
-        docids.add(docid)
-        if docid in wanted:
-            corpus[docid] = (title or "", text or "")
-    if not docids:
+
+    def note_passage(row: Mapping[str, Any]) -> None:
+        if (docid := text_of(row, "docid")) in wanted:
+            corpus[docid] = text_of(row, "title", needed=False), text_of(row, "text", needed=False)
+
+    number = sum(1 for _ in read_rows(path, note_passage, "no passage"))
+    if not number:
         raise sources.CorruptSource(f"{path}: the corpus is empty; every question needs {PASSAGES} passages of it")
-    return corpus, len(docids)
+    return corpus, number
 
 
 def _rows(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custom_metrics.reading.spans import Span, as_columns
+from custom_metrics.reading.spans import HALLUCINATION, Span, as_columns, span_of
 from custom_metrics.reading.tagged_text import LOST, merged, render
 from custom_metrics.scores import detection
 from custom_metrics.scores.ratings import SCALE
@@ -19,9 +19,9 @@ from custom_metrics.scores.unsupported import evidence
 from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts
 from custom_metrics.usage.printable import quote, without_surrogates
 from detector_plugin.detector import DEFAULT_DETECTOR
-from lm_eval_tasks.data import provenance, sources
+from lm_eval_tasks.data import sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, documents
 from lm_eval_tasks.detection.labelled_answers import TestSet
 from lm_eval_tasks.ragtruth import PARTS
 
@@ -45,10 +45,6 @@ NOT_FOR_RECORDS = (
 ASKED = {"summary": "Summarize the article.", "data2txt": "Describe the business in this record."}
 """What a judge is told was asked, where the source has no question."""
 
-LONGEST = 1_000_000
-"""Characters of an answer or a reference, above which an answer is left out. The public ones have some thousand."""
-
-CUT = "labels that reach beyond the answer or are empty, cut or left out"
 OVERLAPPING = "answers with labels that overlap, made disjoint"
 
 
@@ -60,7 +56,7 @@ class MarkedAnswer(NamedTuple):
     question: str
     reference: str
     answer: str
-    labels: Sequence[tuple[int, int]]  # as the file has them
+    labels: list[Span]  # as the file has them
 
 
 def load(part: str, files: str | None = None, mirror: str | None = None, **ignored: Any) -> Documents:
@@ -106,28 +102,23 @@ def _load(
     ):
         log.warning("%s: %s", task, NOT_FOR_RECORDS)
     reader = read_faithjudge if form == "faithjudge" else read_authors
-    places = _places(part, form)
     counts: Counter[str] = Counter()
-    with sources.recording() as located:
-        paths = [sources.locate(*place, mirror) for place in places]
+    with sources.recording() as read:
+        paths = [sources.locate(*place, mirror) for place in _places(part, form)]
     answers = [answer for answer in reader(paths, counts, part) if _is_usable(answer, counts)]
-    documents = [document_of(answer, part, counts) for answer in answers]
-    left_out = ", ".join(f"{reason}: {number}" for reason, number in (+counts).items()) or "nothing is left out"
-    log.info("%s: %d answers of %s (%s)", task, len(documents), places[0][0], left_out)
-    if not documents:
-        raise sources.CorruptSource(f"{paths[0]} has no marked answer of {task} ({left_out})")
-    marked = sum(bool(document.get("spans", document.get("marked"))) for document in documents)
-    labels = sum(len(each.labels) for each in answers)
-    fewer = [f"{len(documents)} of the {ANSWERS} test answers (files={form})"]
-    record = provenance.Record.from_files(
-        located,
-        not_comparable=fewer if len(documents) < ANSWERS else [],
-        kept={"answers": len(documents), "with a marked span": marked, "labels": labels},
-        left_out=counts,
+    rows = [document_of(answer, part, counts) for answer in answers]
+    marked = sum(bool(row.get("spans", row.get("marked"))) for row in rows)
+    return documents(
+        task,
+        rows,
+        read,
+        f"{len(rows)} answers",
+        counts,
+        not_comparable=[f"{len(rows)} of the {ANSWERS} test answers (files={form})"] if len(rows) < ANSWERS else [],
+        kept={"answers": len(rows), "with a marked span": marked, "labels": sum(len(each.labels) for each in answers)},
         split="test",
         options={"part": part, "files": form},
     )
-    return {"evaluation": provenance.documents_of(documents, record)}
 
 
 _PROMPTED = {"pretrained", "model", "path"}  # arguments of models that are no detector
@@ -160,13 +151,9 @@ load_judge_task = TaskLoader(load_judge, _files, of_task=("part",), logged_elsew
 
 
 def _is_usable(answer: MarkedAnswer, counts: Counter[str]) -> bool:
-    if not answer.answer.strip() or not answer.reference.strip():
-        counts["answers left out, empty or without a reference"] += 1
-    elif max(len(answer.answer), len(answer.reference)) > LONGEST:
-        counts["answers left out, of more than a million characters"] += 1
-    else:
-        return True
-    return False
+    usable = bool(answer.answer.strip() and answer.reference.strip())
+    counts["answers left out, empty or without a reference"] += not usable
+    return usable
 
 
 def _shared(answer: MarkedAnswer, part: str) -> dict[str, Any]:
@@ -177,12 +164,12 @@ def _shared(answer: MarkedAnswer, part: str) -> dict[str, Any]:
 def _judged(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str, Any]:
     asked = quote(answer.question or ASKED[part])
     quoted = {"question": asked, "passages": [quote(answer.reference)], "answer": quote(answer.answer)}
-    marked = bool(disjoint(answer.labels, len(answer.answer), counts))
+    marked = bool(disjoint(answer.labels, counts))
     return {**_shared(answer, part), "aspect": "faithfulness", "marked": marked, "quoted": quoted}
 
 
 def _document(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str, Any]:
-    spans = disjoint(answer.labels, len(answer.answer), counts)
+    spans = disjoint(answer.labels, counts)
     return {
         **_shared(answer, part),
         "query": answer.question,
@@ -194,12 +181,10 @@ def _document(answer: MarkedAnswer, part: str, counts: Counter[str]) -> dict[str
     }
 
 
-def disjoint(labels: Sequence[tuple[int, int]], length: int, counts: Counter[str]) -> list[Span]:
-    """The labels of an answer of that length as spans in order that do not overlap. Repairs are counted."""
-    whole = [Span(start, min(end, length)) for start, end in labels if 0 <= start < min(end, length)]
-    counts[CUT] += sum(Span(*label) not in whole for label in labels)
-    spans = merged(whole)
-    counts[OVERLAPPING] += sum(s.end - s.start for s in spans) < sum(s.end - s.start for s in whole)
+def disjoint(labels: Sequence[Span], counts: Counter[str]) -> list[Span]:
+    """Labels in order that do not overlap. Answers where some did are counted."""
+    spans = merged(labels)
+    counts[OVERLAPPING] += sum(s.end - s.start for s in spans) < sum(s.end - s.start for s in labels)
     return spans
 
 
@@ -227,9 +212,9 @@ def read_authors(paths: Sequence[Path], counts: Counter[str], part: str) -> Iter
         counts[f"answers left out, {quality.replace('_', ' ')}"] += 1
         return None
 
-    for _ in read_rows(paths[1], note_source, _WRONG, counts):
+    for _ in read_rows(paths[1], note_source, _WRONG):
         pass
-    yield from filter(None, read_rows(paths[0], answer_of, _WRONG, counts))
+    yield from filter(None, read_rows(paths[0], answer_of, _WRONG))
 
 
 def read_faithjudge(paths: Sequence[Path], counts: Counter[str], part: str) -> Iterator[MarkedAnswer]:
@@ -240,12 +225,13 @@ def read_faithjudge(paths: Sequence[Path], counts: Counter[str], part: str) -> I
         told = _source(row["source"])
         return [_marked_answer(str(row["source_id"]), told, each) for each in row["responses"]]
 
-    for answers in read_rows(paths[0], answers_of, _WRONG, counts):
+    for answers in read_rows(paths[0], answers_of, _WRONG):
         yield from answers
 
 
 def _marked_answer(source: str, told: tuple[str, str], row: Mapping[str, Any]) -> MarkedAnswer:
-    return MarkedAnswer(source, text_of(row, "model"), *told, text_of(row, "response"), _labels(row))
+    labels = [span_of([label["start"], label["end"], HALLUCINATION]) for label in row["labels"]]
+    return MarkedAnswer(source, text_of(row, "model"), *told, text_of(row, "response"), labels)
 
 
 def _source(told: Any) -> tuple[str, str]:
@@ -255,16 +241,6 @@ def _source(told: Any) -> tuple[str, str]:
     if "passages" in told:
         return text_of(told, "question").strip(), text_of(told, "passages").strip()
     return "", without_surrogates(json.dumps(told, ensure_ascii=False))
-
-
-def _labels(row: Mapping[str, Any]) -> list[tuple[int, int]]:
-    return [(_place(label["start"]), _place(label["end"])) for label in row["labels"]]
-
-
-def _place(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is no place in a text")
-    return value
 
 
 # ----------------------------------------------------------------------------------------------------------------- scores

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq.dataset import logged_questions
 from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.data.tables import read_tsv
 from lm_eval_tasks.detection.labelled_answers import read_labelled_lines
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava.dataset import read_articles
@@ -36,11 +37,11 @@ def _labelled(content: bytes) -> None:
 def _nomiracl(both: tuple[bytes, bytes, bytes]) -> None:
     topics, judged, corpus = both
     seen: Counter[str] = Counter()
-    questions = from_file(topics, "topics.tsv", lambda path: nomiracl._topics(path, seen))
-    passages = from_file(judged, "qrels.tsv", lambda path: nomiracl._judged(path, seen))
+    questions = {row[0]: row[1] for row in from_file(topics, "topics.tsv", lambda path: [*read_tsv(path, 2)])}
+    passages = from_file(judged, "qrels.tsv", nomiracl._judged)
     assert all(len({*found}) == len(found) for found in passages.values())
     wanted = {docid for found in passages.values() for docid in found}
-    known, total = from_file(corpus, "corpus.jsonl", lambda path: nomiracl._corpus(path, wanted, seen))
+    known, total = from_file(corpus, "corpus.jsonl", lambda path: nomiracl._corpus(path, wanted))
     assert known.keys() <= wanted
     assert len(known) <= total
     for row in nomiracl._rows("de", "relevant", questions, passages, known, str, seen):

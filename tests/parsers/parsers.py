@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import math
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def _making(reply: str) -> None:
 
 
 def _articles(content: bytes) -> None:
-    rows = from_file(content, "articles.jsonl", lambda path: list(read_rows(path, "de", Counter())))
+    rows = from_file(content, "articles.jsonl", lambda path: list(read_rows(path, "de")))
     for row in rows:
         assert all(isinstance(row[name], str) for name in ("id", "language", "title", "reference", "answer"))
         assert all(0 <= span.start < span.end <= len(row["answer"]) for span in row["spans"])
@@ -162,10 +161,10 @@ def _code(tag: str) -> None:
 
 def _tables(content: bytes) -> None:
     readers: list[tuple[str, Callable[[Path], Any]]] = [
-        ("x.tsv", lambda path: list(read_tsv(path, 2, Counter()))),
+        ("x.tsv", lambda path: list(read_tsv(path, 2))),
         ("x.tsv", lambda path: list(read_quoted_tsv(path, ("id", "text")))),
-        ("x.csv", lambda path: list(read_csv(path, Counter()))),
-        ("x.jsonl", lambda path: list(read_json_lines(path, Counter()))),
+        ("x.csv", lambda path: list(read_csv(path))),
+        ("x.jsonl", lambda path: list(read_json_lines(path))),
         *((f"x.{kind}", check_readable) for kind in ("tsv", "csv", "json", "jsonl", "txt", "txt.gz")),
     ]
     for name, read in readers:

@@ -15,10 +15,10 @@ from custom_metrics.reading.response import final_answer
 from custom_metrics.scores.judging import ASPECTS
 from custom_metrics.usage.plain_errors import UsageError
 from custom_metrics.usage.printable import quote
-from lm_eval_tasks.clapnq.dataset import fault_of
 from lm_eval_tasks.data import provenance
 from lm_eval_tasks.data.samples import read_samples, samples_files, task_of
-from lm_eval_tasks.data.sources import CorruptSource, MissingSource
+from lm_eval_tasks.data.sources import CorruptSource
+from lm_eval_tasks.data.sources import MissingSource as MissingSource
 from lm_eval_tasks.definition import Documents, flag, positive, refuse_misspelt
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
@@ -26,7 +26,6 @@ log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
 REFERENCE = "reference"  # the system of the gold answers
 _OPTIONS = ("samples", "judge_names", "judge_reference", "judge_orders", "judge_seed")
-_COLUMNS = ("id", "question", "answerable", "passages", "answers")
 JUDGED = ("clapnq_gold", "clapnq_rag", "mtragun_")
 """What the names of tasks begin with whose answers are judged: their documents have these columns."""
 
@@ -103,8 +102,6 @@ def load_pairs(
         raise UsageError(f"{PAIRS}: judge_orders must be 1 or 2, got {judge_orders!r}")
     positive("judge_seed", judge_seed, PAIRS)
     flag("judge_reference", judge_reference, PAIRS)
-    if judge_names is not None and not isinstance(judge_names, (list, tuple)):
-        raise UsageError(f"{PAIRS}: judge_names must be a list, as in judge_names=['one','other'], got {judge_names!r}")
     runs = _read_systems(samples, PAIRS, judge_names)
     systems = [*runs, _reference(runs)] if judge_reference else runs
     if len(systems) < 2:
@@ -200,27 +197,21 @@ def _read_systems(samples: Any, task: str, names: Sequence[str] | None = None) -
             f'{task} judges the answers of an earlier run: --metadata \'{{"samples": "PATH"}}\', what `lm_eval --tasks '
             f"clapnq_... --log_samples --output_path PATH` wrote"
         )
-    files: list[tuple[Path, str]] = []
-    places: list[Path] = []
+    files: list[tuple[Path, str, Path]] = []  # with the place that was named
     for place in samples if isinstance(samples, (list, tuple)) else [samples]:
         path = Path(str(place)).expanduser()
-        if not path.exists():
-            raise MissingSource(
-                f'{task}: {path.resolve()} does not exist (--metadata \'{{"samples": "PATH"}}\': a samples file or folder)'
-            )
-        listed = [(file, name) for tasks in samples_files(path).values() for name, file in tasks.items()]
-        judged = [(file, name) for file, name in listed if name.startswith(JUDGED)]
+        listed = [(file, name, path) for tasks in samples_files(path).values() for name, file in tasks.items()]
+        judged = [each for each in listed if each[1].startswith(JUDGED)]
         if not judged:
             raise CorruptSource(
-                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({name for _, name in listed}))}; what is "
+                f"{task}: {path.resolve()} holds samples of {', '.join(sorted({name for _, name, _ in listed}))}; what is "
                 f"judged here are answers of {', '.join(f'{name}*' for name in JUDGED)} tasks"
             )
         if len(judged) < len(listed):
             log.info("%s: %s: %d samples files of other tasks were passed over", task, path, len(listed) - len(judged))
         files += judged
-        places += [path] * len(judged)
-    named = zip(_names(files, names, task), files, places, strict=True)
-    return [System(name, file, place, _answers(file, task)) for name, (file, _), place in named]
+    named = zip(_names([each[:2] for each in files], names, task), files, strict=True)
+    return [System(name, file, place, _answers(file, task)) for name, (file, _, place) in named]
 
 
 def _reference(systems: Sequence[System]) -> System:
@@ -235,22 +226,16 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
     unanswerable = 0
     for sample in read_samples(file):
         doc = sample["doc"]
-        missing = [column for column in _COLUMNS if column not in doc]
-        if missing:
-            raise CorruptSource(
-                f"{task}: {file}: a document has no {', '.join(missing)}; it is none of {task_of(file)}"
-            )
-        id = str(doc["id"])
-        if doc["answerable"] is False:
-            unanswerable += 1
-            continue
-        if id in answers:
-            raise CorruptSource(f"{task}: {file}: two documents have the id {id!r}")
-        if fault := fault_of(doc):
-            raise CorruptSource(f"{task}: {file}: document {id!r} is no CLAPnq document: {fault}")
-        gold = next(iter(doc["answers"]), "")
-        passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
-        answers[id] = AnsweredQuestion(id, _asked(doc), passages, gold, final_answer(sample["resps"][0][0]))
+        try:
+            if doc["answerable"] is False:
+                unanswerable += 1
+                continue
+            id, gold = str(doc["id"]), next(iter(doc["answers"]), "")
+            passages = [quote(f"{passage['title']}\n{passage['text']}") for passage in doc["passages"]]
+            answer = final_answer(sample["resps"][0][0])
+            answers[id] = AnsweredQuestion(id, _asked(doc), passages, gold, answer)
+        except (KeyError, TypeError) as error:
+            raise CorruptSource(f"{task}: {file}: a document is none of {task_of(file)}: {error!r:.200}") from error
     if not answers:
         raise CorruptSource(f"{task}: {file}: no answer to an answerable question can be read; only these are judged")
     log.info("%s: %d answers of %s; %d unanswerable questions are not judged", task, len(answers), file, unanswerable)
@@ -258,9 +243,8 @@ def _answers(file: Path, task: str) -> dict[str, AnsweredQuestion]:
 
 
 def _asked(doc: Mapping[str, Any]) -> str:
-    turns = doc.get("conversation")
-    said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-    return "\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in said) or str(doc["question"])
+    turns = doc.get("conversation") or ()
+    return "\n".join(f"{turn['role']}: {turn['content']}" for turn in turns) or str(doc["question"])
 
 
 def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task: str) -> list[str]:
@@ -275,11 +259,9 @@ def _names(files: Sequence[tuple[Path, str]], given: Sequence[str] | None, task:
     candidates = [[file.parent.name for file, _ in files], differing, combined] if given is None else [given]
     for names in candidates:
         fitting = [re.sub(r"[^\w.-]+", "_", str(name)) for name in names]
-        distinct = len({*fitting, REFERENCE}) == len(names) + 1 == len(files) + 1
-        if distinct and not any(name.endswith("_stderr") for name in fitting):
+        if len({*fitting, REFERENCE}) == len(names) + 1 == len(files) + 1:
             return fitting
     why = "the runs cannot be told apart by folder and task; say judge_names=['one','other']"
     if given is not None:
-        different = f"{len(files)} different names, none of them {REFERENCE!r} or ending in _stderr"
-        why = f"judge_names={list(given)!r} must be {different}"
+        why = f"judge_names={list(given)!r} must be {len(files)} different names, none of them {REFERENCE!r}"
     raise UsageError(f"{task}: {why}: {', '.join(str(file) for file, _ in files)}")

@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 
     from lm_eval_tasks.clapnq.corpus import Corpus
 
-__all__ = [
-    "OPTIONS",
-    "RETRIEVERS",
-    "Question",
-    "Ranking",
-    "Retriever",
-    "names",
-    "open_retriever",
-    "top_k",
-]
+__all__ = ["OPTIONS", "RETRIEVERS", "Question", "Ranking", "Retriever", "names", "open_retriever", "top_k"]
 
 Ranking = list[tuple[str, float]]  # ids and scores of passages, best first
 
@@ -166,9 +157,6 @@ class _Checked:
         return UsageError(f"clapnq: retriever {self.name} of {self._package}: {what}")
 
 
-_ROWS = 64  # in a group whose maximum is taken first: much faster than a selection among all scores
-
-
 def top_k(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
     """Rows of the k largest scores, the largest first; of equal scores the earlier row first.
 
@@ -181,18 +169,5 @@ def top_k(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
     """
     import numpy as np  # here: the options of `export` and `retrieve` stand in this module
 
-    groups = len(scores) // _ROWS
-    least: Any = -np.inf  # a score that at least k rows reach, and usually few more
-    if k <= groups:
-        least = _kth(scores[: groups * _ROWS].reshape(groups, _ROWS).max(1), k)
-    rows = np.flatnonzero(scores >= least)
-    if k < len(rows):
-        rows = rows[scores[rows] >= _kth(scores[rows], k)]
+    rows = np.flatnonzero(scores >= np.sort(scores)[-k])
     return rows[np.argsort(-scores[rows], kind="stable")][:k]
-
-
-def _kth(scores: NDArray[np.floating[Any]], k: int) -> Any:
-    """The k-th largest score, which does not depend on the order after the selection."""
-    import numpy as np
-
-    return np.partition(scores, len(scores) - k)[len(scores) - k]

@@ -293,7 +293,7 @@ def open_vectors(
     encode: Callable[[Sequence[int]], Iterator[Floats]],
     labels: Mapping[str, Any],
 ) -> list[Halves]:
-    """The vectors of a model over a corpus, mapped into memory. Missing or damaged blocks are encoded.
+    """The vectors of a model over a corpus, mapped into memory. Missing blocks are encoded.
 
     Args:
         parent: folder of the cache.
@@ -312,17 +312,15 @@ def open_vectors(
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         files = {start: folder / f"{start // BLOCK:05d}.npy" for start in range(0, rows, BLOCK)}
-        blocks = {start: _load(file, min(BLOCK, rows - start)) for start, file in files.items()}
-        missing = [start for start, block in blocks.items() if block is None]
-        if 0 < len(missing) < len(blocks):
-            log.info("clapnq: %d of %d blocks are encoded already", len(blocks) - len(missing), len(blocks))
+        missing = [start for start, file in files.items() if not file.is_file()]
+        if 0 < len(missing) < len(files):
+            log.info("clapnq: %d of %d blocks are encoded already", len(files) - len(missing), len(files))
         if missing:
             with whole_file(folder / "about.json") as partial:
                 partial.write_text(json.dumps({**labels, **fields}, indent=1, sort_keys=True), "utf-8")
         for start, vectors in zip(missing, encode(missing) if missing else (), strict=True):
             _write(files[start], vectors)
-            blocks[start] = _load(files[start], min(BLOCK, rows - start))
-    return [block for block in blocks.values() if block is not None]
+    return [np.load(file, mmap_mode="r", allow_pickle=False) for file in files.values()]
 
 
 def best_rows(blocks: Sequence[Halves], questions: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
@@ -341,20 +339,6 @@ def best_rows(blocks: Sequence[Halves], questions: Floats, k: int) -> tuple[NDAr
             rows[number] = top_k(of_question, k)
             best[number] = of_question[rows[number]]
     return rows, best
-
-
-def _load(path: Path, rows: int) -> Halves | None:
-    """Load a block; ``None`` where it is missing, or damaged, which is logged."""
-    if not path.is_file():
-        return None
-    try:
-        block: Halves = np.load(path, mmap_mode="r", allow_pickle=False)
-        if len(block) == rows:
-            return block
-    except (EOFError, ValueError):
-        pass
-    log.warning("%s is damaged; its %d passages are encoded again", path, rows)
-    return None
 
 
 def _write(path: Path, vectors: Floats) -> None:
