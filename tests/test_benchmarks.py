@@ -101,12 +101,13 @@ def test_tasks_that_measure_detectors() -> None:
             assert of.measures_detectors(task) == (task in measuring)
 
 
-def test_a_table_goes_through_a_results_file() -> None:
+def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as_it_goes() -> None:
     written = catalogue.benchmark_of(Path(task_folder()) / "mfava")
     again = Benchmark.from_json(json.loads(json.dumps(written.as_json())))
     assert again.metrics == written.metrics
-    of_another_version = {"metrics": [{"name": "m", "sheen": "high"}]}
-    assert Benchmark.from_json(of_another_version).metrics == {"m": Metric("m")}
+    damaged = {"title": 1, "questions": [1], "metrics": [4, {"name": "m", "unit": "miles", "higher_is_better": "yes"}]}
+    assert Benchmark.from_json(damaged).metrics == {"m": Metric("m")}
+    assert Benchmark.from_json("nothing").metrics == {}
 
 
 def loaded(language: str, split: str = "test", **others: Any) -> Any:

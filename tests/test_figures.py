@@ -338,6 +338,18 @@ def test_the_cost_of_a_group_is_that_of_its_tasks() -> None:
     weighed = with_cost(whole, 3).tasks["nomiracl_de"]
     assert weighed.figures["robust"]["balanced_error"]["denominator"] == weighed.metric("balanced_error").denominator
     assert weighed.metric("balanced_error").denominator.endswith("a made-up answer costs as much as 3 wrong refusals")
-    for wrong in (0, -1, NAN, math.inf, "3", None, True, [3]):
+    for wrong in (0, -1, NAN, math.inf, 10**400, "3", None, True, [3]):
         with pytest.raises(UsageError, match="--cost takes how many wrong refusals a made-up answer costs, such as 3"):
             with_cost(whole, wrong)  # type: ignore[arg-type]
+
+
+SOUND = {"share": 0.5, "n": 1, "weight": 0.5}
+HOSTILE_STRATA = [{**SOUND, name: value} for name in SOUND for value in (math.inf, NAN, -1, 1e308, 10**400, "x", None)]
+
+
+@pytest.mark.parametrize("damaged", [[], None, "many", [{"share": 0.5}], *([each, SOUND] for each in HOSTILE_STRATA)])
+def test_a_figure_with_damaged_strata_has_no_other_cost(damaged: Any) -> None:
+    entry = {"value": 0.275, "n": math.inf, "strata": damaged}
+    one = made_run("m", [made_task("nomiracl_de", {"robust": {"balanced_error": entry}}, "de")])
+    assert one.tasks["nomiracl_de"].figure("balanced_error", "robust")[::4] == (0.275, 0)
+    assert math.isnan(with_cost(one, 3).tasks["nomiracl_de"].figure("balanced_error", "robust").value)

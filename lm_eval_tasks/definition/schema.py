@@ -8,9 +8,9 @@ YAML files from it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from custom_metrics.statistics.figures import Unit
 
@@ -256,13 +256,36 @@ class Benchmark:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Benchmark:
-        """The inverse of :meth:`as_json`. Fields of other versions are left out."""
-        known = {entry.name for entry in fields(Metric)}
-        entries = [{name: entry[name] for name in entry.keys() & known} for entry in content.get("metrics", ())]
-        metrics = tuple(Metric(**{**entry, "balances": tuple(entry.get("balances", ()))}) for entry in entries)
-        texts = {name: content[name] for name in ("title", "questions", "detection") if name in content}
-        return cls(version=0, tasks=(), more_metrics=metrics, **texts)
+    def from_json(cls, content: Any) -> Benchmark:
+        """The inverse of :meth:`as_json`; values of a wrong type, from a damaged file, are left out."""
+        record = content if isinstance(content, Mapping) else {}
+        questions, metrics = record.get("questions"), record.get("metrics")
+        by_prefix = questions.items() if isinstance(questions, Mapping) else ()
+        return cls(
+            version=0,
+            tasks=(),
+            title=_text(record.get("title")),
+            questions={_text(key): _text(value) for key, value in by_prefix},
+            detection=_text(record.get("detection")),
+            more_metrics=tuple(
+                _metric(entry) for entry in (metrics if isinstance(metrics, list) else ()) if isinstance(entry, Mapping)
+            ),
+        )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _metric(entry: Mapping[str, Any]) -> Metric:
+    metric = Metric("")
+    defaults = {name: value for name, value in vars(metric).items() if isinstance(value, (str, bool, int))}
+    fields = {name: entry[name] for name, value in defaults.items() if type(entry.get(name)) is type(value)}
+    if fields.get("unit", metric.unit) not in get_args(Unit):
+        fields.pop("unit")
+    balances, higher = entry.get("balances"), entry.get("higher_is_better")
+    balanced = tuple(map(_text, balances)) if isinstance(balances, (list, tuple)) else ()
+    return replace(metric, **fields, higher_is_better=higher if isinstance(higher, bool) else None, balances=balanced)
 
 
 PREFIX = "marked_"  # of the names of metrics by people's marks

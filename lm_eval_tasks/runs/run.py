@@ -148,8 +148,8 @@ class TaskRun:
             value, low, high, error = (number_of(entry.get(key)) for key in keys)
             number = number_of(entry.get("n"))
             figure = Figure(value, low, high, error, 0 if math.isnan(number) else int(number))
-            strata = [Stratum(s["share"], s["n"], s["weight"]) for s in entry.get("strata") or ()]
-            return FigureOfStrata.of(figure, tuple(strata)) if strata else figure
+            strata = _strata(entry.get("strata"))
+            return FigureOfStrata.of(figure, strata) if strata else figure
         value = number_of(self.results.get(f"{metric},{filter_name}"))
         if math.isnan(value):
             return UNDEFINED
@@ -174,6 +174,15 @@ def number_of(value: Any) -> float:
     """A recorded number; ``nan`` for any other value, and for one that is not computed with (:data:`LARGEST`)."""
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
     return float(value) if usable else math.nan
+
+
+def _strata(recorded: Any) -> tuple[Stratum, ...]:
+    """The strata of a recorded figure; none where they are damaged."""
+    try:
+        strata = tuple(Stratum(float(s["share"]), int(s["n"]), float(s["weight"])) for s in recorded or ())
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return ()
+    return strata if all(0 <= s.share <= 1 and 0 < s.n <= LARGEST and 0 <= s.weight <= 1 for s in strata) else ()
 
 
 def signature_of(tasks: Sequence[TaskRun], group: str = "") -> str:
@@ -203,10 +212,14 @@ class Run:
 def checked_cost(cost: Any) -> float:
     """A cost as a float; a UsageError unless it is a finite number larger than 0."""
     is_number = isinstance(cost, Real) and not isinstance(cost, bool)
-    if not (is_number and 0 < cost < math.inf):
-        given = f"{cost:g}" if is_number else excerpt(cost)
+    try:
+        number = float(cost) if is_number else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        given = f"{number:g}" if is_number else excerpt(cost)
         raise UsageError(f"--cost takes how many wrong refusals a made-up answer costs, such as 3, got {given}")
-    return float(cost)
+    return number
 
 
 def with_cost(run: Run, cost: float) -> Run:
