@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,7 @@ whole_folder(target, build)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_a_killed_process_leaves_is_hidden_and_does_not_stop_the_next(kind: str, tmp_path: Path) -> None:
+def test_what_a_killed_process_leaves_is_hidden_and_removed_by_the_next(kind: str, tmp_path: Path) -> None:
     target = tmp_path / "[x]*"  # what a pattern could take for its own
     killed = run([sys.executable, "-c", KILLED, str(target), kind], tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -104,12 +106,23 @@ def test_what_a_killed_process_leaves_is_hidden_and_does_not_stop_the_next(kind:
     assert left.name.startswith(".[x]*.")
     assert finished(tmp_path, "*", "a") in ([], [Path(f"{target}.lock")])
     if kind == "file":
+        os.utime(left, (time.time() - 25 * 3600,) * 2)
         with whole_file(target) as partial:
             partial.write_text("whole")
     else:
         whole_folder(target, lambda new: (new / "a").write_text("whole"))
-        assert not left.exists()
-    assert target in finished(tmp_path, "*") or target.is_dir()
+    assert [name for name in names(tmp_path) if not name.endswith(".lock")] == ["[x]*"]
+
+
+def test_what_is_left_is_cleaned_up_after_a_day(tmp_path: Path) -> None:
+    kept, old = [".x.part", f".x.{LEFT[:-1]}g.part", f".y.{LEFT}.part", f".x.{LEFT[:-1]}1.part"], f".x.{LEFT}.part"
+    for name in (*kept, old):
+        (tmp_path / name).write_text(name)
+        if name != kept[-1]:
+            os.utime(tmp_path / name, (time.time() - 25 * 3600,) * 2)
+    with whole_file(tmp_path / "x") as partial:
+        partial.write_text("x")
+    assert names(tmp_path) == sorted([*kept, "x"])
 
 
 def test_two_threads_write_one_file(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Data: public files, pinned and verified, samples, provenance. Here what they share: atomic writes, and digests of files.
 
 Files and folders are complete or absent, also after a kill or on a full disk. A partial file has a hidden name,
-``.<name>.<random>.part``, in the folder of its target. Readers look at :func:`finished` files only.
+``.<name>.<random>.part``, in the folder of its target. Readers look at :func:`finished` files only. What a killed process
+left is removed a day later, by the next that writes the same target.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -22,13 +25,17 @@ from custom_metrics.usage.plain_errors import UsageError, naming
 
 log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
+_PARTIAL = re.compile(r"[0-9a-f]{32}\.part")
+_ABANDONED = 24 * 3600  # seconds after which a partial file has no writer any more
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary file that replaces `path` when the block ends. If the block fails, `path` stays as it was, and an OSError
     names it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    _sweep(path)
+    partial = _partial_path(path)
     try:
         with naming(path, partial):
             yield partial
@@ -83,8 +90,8 @@ def whole_folder(folder: Path, build: Callable[[Path], None]) -> Path:
     with FileLock(f"{folder}.lock"):
         if folder.is_dir():
             return folder
-        partial = folder.with_name(f".{folder.name}.part")
-        shutil.rmtree(partial, ignore_errors=True)  # what a killed process left: the lock excludes other writers
+        _sweep(folder, older=0)  # the lock excludes other writers
+        partial = _partial_path(folder)
         partial.mkdir()
         try:
             with naming(folder, partial):
@@ -130,6 +137,26 @@ def finished(place: Path, *patterns: str) -> list[Path]:
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") and (name.endswith(".part") or not name.lstrip(".").startswith("__"))
+
+
+def _partial_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid4().hex}.part")
+
+
+def _sweep(path: Path, older: float = _ABANDONED) -> None:
+    """Remove the partial files for a file or folder that nobody has changed for so many seconds."""
+    prefix = f".{path.name}."  # no glob: two thousand files are kept in a folder, each with a pattern of its own
+    for name in os.listdir(path.parent):
+        if not (name.startswith(prefix) and _PARTIAL.fullmatch(name, len(prefix))):
+            continue
+        leftover = path.parent / name
+        with suppress(FileNotFoundError):  # its writer has just finished
+            if time.time() - leftover.stat().st_mtime >= older:
+                log.info("removed what an unfinished run left: %s", leftover)
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
+                else:
+                    leftover.unlink()
 
 
 # ------------------------------------------------------------------- digests, cached within a process until a file changes
