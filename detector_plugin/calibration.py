@@ -191,6 +191,8 @@ def by_identity(identity: str) -> Calibration:
 @lru_cache(maxsize=32)
 def load(name: str) -> Calibration:
     """Load a calibration by its file, or by a detector whose calibration ships. CalibrationError for none or damage."""
+    if not isinstance(name, str):
+        raise CalibrationError(f"calibration: name a file, or a detector whose calibration ships, not {name!r}")
     path = Path(name).expanduser()
     if not path.is_file():
         shipped_files = {} if path.suffix == ".json" else shipped()
@@ -212,9 +214,14 @@ def load(name: str) -> Calibration:
             code: {kind: replace(_parse_entry(entry), kind=kind) for kind, entry in kinds.items()}
             for code, kinds in content["languages"].items()
         }
-        for entry in (entry for kinds in languages.values() for entry in kinds.values()):
-            if reason := why_too_few(entry):
-                raise CalibrationError(f"{path}: {reason}")
+        if unknown := sorted({kind for kinds in languages.values() for kind in kinds} - set(ANNOTATIONS)):
+            raise CalibrationError(
+                f"{path} has calibrations of a kind that is not known: {', '.join(unknown)}; known are "
+                f"{', '.join(ANNOTATIONS)}. Is it of a later version of lm-eval-grounded?"
+            )
+        entries = [entry for kinds in languages.values() for entry in kinds.values()]
+        if reasons := [*filter(None, map(why_too_few, entries))]:
+            raise CalibrationError(f"{path}: {reasons[0]}")
         detector = {key: str(content["detector"].get(key, "")) for key in ("name", "version", "licence")}
     except CalibrationError:
         raise
@@ -228,10 +235,16 @@ def load(name: str) -> Calibration:
 
 def _parse_entry(entry: Mapping[str, Any]) -> LanguageCalibration:
     if "documents" not in entry:
-        precision, recall = (math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall"))
-        return LanguageCalibration(precision, recall, None, str(entry.get("source", "")))
+        shares = [math.nan if entry[key] is None else float(entry[key]) for key in ("precision", "recall")]
+        if not all(0 <= share <= 1 or math.isnan(share) for share in shares):
+            raise ValueError("precision and recall are shares between 0 and 1")
+        return LanguageCalibration(shares[0], shares[1], None, str(entry.get("source", "")))
     rows = [[int(number) for number in row.split()] for row in entry["documents"]]
     if not rows or any(len(row) != 4 or min(row) < 0 for row in rows):
         raise ValueError("documents are one or more of four numbers each, tp fp fn tn")
     models = [str(name) for name in entry.get("models", ())]
-    return from_counts(rows, str(entry.get("source", "")), models, entry.get("clusters", "").split())
+    clusters = [int(number) for number in entry.get("clusters", "").split()]
+    for what, number in (("models", len(models)), ("texts", len(clusters))):
+        if number not in (0, len(rows)):
+            raise ValueError(f"{len(rows)} documents, but the {what} of {number}")
+    return from_counts(rows, str(entry.get("source", "")), models, clusters)

@@ -130,6 +130,7 @@ def test_a_file_that_says_little_is_read(tmp_path: Path) -> None:
 
 
 FOUR = "ValueError documents are one or more of four numbers each, tp fp fn tn"
+SHARES = "ValueError precision and recall are shares between 0 and 1"
 
 
 @pytest.mark.usefixtures("of_any_number")
@@ -139,9 +140,13 @@ FOUR = "ValueError documents are one or more of four numbers each, tp fp fn tn"
         ("{", "cannot be read as a calibration: JSONDecodeError"),
         ('{"format": 1}', "KeyError 'languages'"),
         ('{"format": 2}', "format 1; make one with `lm-eval-grounded calibrate RESULTS -o FILE`"),
+        ({"bronze": {"documents": ["1 2 3 4"]}}, "bronze; known are real, gold, silver, rag. Is it of a later version"),
         ({"gold": {"documents": []}}, FOUR),
         ({"gold": {"documents": ["1 2 3 4", "1 2 3 -1"]}}, FOUR),
         ({"gold": {"documents": ["1 2 3 x"]}}, "ValueError invalid literal for int() with base 10: 'x'"),
+        ({"gold": {"documents": ["1 2 3 4"] * 2, "models": ["m"]}}, "ValueError 2 documents, but the models of 1"),
+        ({"gold": {"documents": ["1 2 3 4"] * 2, "clusters": "1"}}, "ValueError 2 documents, but the texts of 1"),
+        ({"gold": {"precision": 0.5, "recall": 1.5}}, SHARES),
         ({"gold": {"precision": 0.5}}, "KeyError 'recall'"),
         ([], "AttributeError 'list' object has no attribute 'items'"),
     ],
@@ -162,6 +167,7 @@ def test_a_name_is_a_file_or_a_detector_whose_calibration_ships(tmp_path: Path) 
     for read, name, says in (
         (load, "nobody", f"calibrate`, or one that ships: {', '.join(ours)}."),
         (load, missing, f"calibration {missing!r}: no such file. Name a file of `lm-eval-grounded calibrate`."),
+        (load, 7, "calibration: name a file, or a detector whose calibration ships, not 7"),
         (by_identity, "x@1", "calibration x@1 has not been loaded in this run; name its file"),
     ):
         with pytest.raises(CalibrationError, match=f"{re.escape(says)}$"):

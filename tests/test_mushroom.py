@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY
+from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
 from tests.conftest import figures_of
 from tests.miniature import MINIATURE
 from tests.test_character_labels import published_iou, published_rho
@@ -113,6 +115,44 @@ def test_what_a_language_does_not_have_is_refused(options: dict[str, str], messa
 
 # ----------------------------------------------------------------------------------------------------------- bad input
 
+HARD = [
+    # labels, spans in a text of 10 characters, counted
+    ([], [], {}),
+    ([[0, 3], [5, 10]], [(0, 3), (5, 10)], {}),
+    ([[5, 10], [0, 3]], [(0, 3), (5, 10)], {}),
+    ([[8, 14]], [(8, 10)], {"labels that reach beyond the answer, cut there": 1}),
+    ([[12, 14], [-2, 1]], [(0, 1)], {"labels that reach beyond the answer, cut there": 2}),
+    ([[3, 1], [4, 4]], [], {"labels that end where they start or before, left out": 2}),
+    ([[10, 12], [-2, 0]], [], {"labels that reach beyond the answer, cut there": 2}),
+    ([[3.0, 4.0], [0, 1]], [(0, 1), (3, 4)], {}),
+    ([[0, 5], [3, 8]], [(0, 8)], {"answers with labels that overlap, made disjoint": 1}),
+]
+
+
+@pytest.mark.parametrize(("labels", "spans", "counted"), HARD)
+def test_hard_labels_are_made_sound(labels: Any, spans: list[tuple[int, int]], counted: dict[str, int]) -> None:
+    seen: Counter[str] = Counter()
+    assert hard_spans(labels, 10, seen) == [Span(*span) for span in spans]
+    assert seen == counted
+
+
+SOFT = [
+    ([(0, 3, 0.5), (3, 5, 1)], [(0, 3, 0.5), (3, 5, 1.0)], 0),
+    ([(0, 30, 0.5)], [(0, 10, 0.5)], 1),
+    ([(5, 2, 0.5)], [], 1),
+    ([(9, 11, 0), (10, 12, 1)], [(9, 10, 0.0)], 2),
+    ([(0, 6, 0.5), (2, 4, 1.0)], [(0, 2, 0.5), (2, 4, 1.0), (4, 6, 0.5)], 1),  # the last one holds, as in the scorer
+    ([(2, 4, 1.0), (0, 6, 0.5)], [(0, 6, 0.5)], 1),
+]
+
+
+@pytest.mark.parametrize(("labels", "expected", "repaired"), SOFT)
+def test_soft_labels_are_made_sound(labels: Any, expected: Any, repaired: int) -> None:
+    seen: Counter[str] = Counter()
+    got = soft_labels([{"start": a, "end": b, "prob": p} for a, b, p in labels], 10, seen)
+    assert [(label["start"], label["end"], label["prob"]) for label in got] == expected
+    assert seen.total() == repaired
+
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
@@ -140,12 +180,13 @@ def rewritten(mirror: Path, **changes: Any) -> Path:
         ({"model_output_text": None}, "'model_output_text' is NoneType, not a text"),
         ({"model_input": ["x"]}, "'model_input' is list, not a text"),
         ({"wikipedia_url": 7}, "'wikipedia_url' is int, not a text"),
-        ({"hard_labels": None}, "KeyError..hard_labels"),
-        ({"hard_labels": [["a", 3]]}, "'a'"),
-        ({"hard_labels": [[0.5, 3]]}, "0.5"),
-        ({"hard_labels": [[0, 999]]}, "a label ends beyond the answer"),
+        ({"hard_labels": None}, "'NoneType' object is not iterable"),
+        ({"hard_labels": [["a", 3]]}, "a label starts or ends at 'a', which is no place"),
+        ({"hard_labels": [[0.5, 3]]}, "a label starts or ends at 0.5"),
+        ({"hard_labels": [[0, math.nan]]}, "a label starts or ends at nan"),
         ({"soft_labels": [{"start": 0, "end": 3}]}, "KeyError..prob"),
-        ({"soft_labels": [{"start": 0, "end": 3, "prob": 1.5}]}, "1.5"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": 1.5}]}, "a soft label's prob is 1.5, no number from 0 to 1"),
+        ({"soft_labels": [{"start": 0, "end": 3, "prob": True}]}, "a soft label's prob is True"),
     ],
 )
 def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes: Any, message: str) -> None:
@@ -159,13 +200,15 @@ def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes
     [
         ({"model_output_text": ""}, 2, "answers left out, empty or only white space: 1"),
         ({"model_output_text": " \n\u00a0 "}, 2, "answers left out, empty or only white space: 1"),
-        ({"wikipedia_url": None}, 3, "(nothing is left out)"),
+        ({"wikipedia_url": None}, 3, "whose context is not there: 0"),
         ({"id": "tst-de-9"}, 2, "whose context is not there: 1"),
-        ({"model_id": None}, 3, "3 answers of split both, with contexts"),
-        ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both, with contexts"),
+        ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1; labels that end"),
+        ({"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2}, 3, "labels that overlap, made disjoint: 1"),
+        ({"model_id": None}, 3, "3 answers of split both"),
+        ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both"),
     ],
 )
-def test_what_is_left_out_is_counted_and_said(
+def test_what_can_be_left_out_or_repaired_is_counted_and_said(
     mirror: Path, caplog: pytest.LogCaptureFixture, changes: Any, kept: int, said: str
 ) -> None:
     rewritten(mirror, **changes)
@@ -186,8 +229,8 @@ CUT = "contexts left out, cut: they are not the published ones, and end within a
         ("tst-ca-2", b"\n## [1]\n", 1, "contexts left out, empty or only white space: 1"),
         ("tst-ca-2", "El Danubi és el segon riu més".encode(), 1, CUT),
         ("tst-ca-2", "El Danubi é".encode()[:-1], 1, "contexts left out, cut or no UTF-8 text: 1"),
-        ("tst-ca-3", b"x.", 2, "(nothing is left out)"),
-        ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both, with contexts"),
+        ("tst-ca-3", b"x.", 2, "contexts of no annotated answer, not used: 1"),
+        ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both with their context"),
     ],
 )
 def test_contexts_that_cannot_be_used_are_counted_and_said(

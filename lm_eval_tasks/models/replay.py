@@ -240,6 +240,8 @@ def _load(paths: Sequence[Path], model: str | None) -> dict[str, list[StoredAnsw
     files = ", ".join(map(str, paths))
     if model is None and len(models) > 1:
         raise UsageError(f"replay: the files hold answers of several models; say model=NAME, one of {sorted(models)}")
+    if model is not None and not models:
+        log.warning("replay: the files do not say whose answers they hold; model=%s chose nothing", model)
     if not answers and broken:
         raise UsageError(
             f"replay: none of the {broken} lines of {files} is a stored answer. A line is a JSON object with "

@@ -7,31 +7,37 @@ Of contexts, citation marks and Markdown go; the text itself stays. What only lo
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from custom_metrics.reading.spans import HALLUCINATION, Span, as_columns, from_columns, span_of
+from custom_metrics.reading.spans import Span, as_columns, from_columns
 from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks.data import digests_of, sources
+from lm_eval_tasks.data import digests_of, provenance, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, documents, in_turn, refuse_misspelt
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, in_turn, refuse_misspelt
 from lm_eval_tasks.detection.labelled_answers import Collection
+
+log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "Helsinki-NLP/mu-shroom"
 CONTEXTS = "nlp-ucsc/semeval-2025-task3"
 SPLITS = ("test", "validation")
 BOTH, RANKED = "both", "test"
 NO_REFERENCE = "answers left out, whose context is not there"
+UNUSED = "contexts of no annotated answer, not used"
 BLANK = "answers left out, empty or only white space"
 
 
@@ -112,62 +118,66 @@ def _documents(language: str, split: str, mirror: Path | None) -> Documents:
             contexts = read_contexts(folder, digests_of(folder).matches(checksum), counts)
             answers = sources.locate(REPOSITORY, entry.answers_file(name), mirror)
             by_split.append(_answers(answers, language, name, contexts, counts))
+            if unused := contexts.keys() - {row["id"] for row in by_split[-1]}:
+                counts[UNUSED] += len(unused)
     rows = in_turn(by_split)
-    absent = counts[NO_REFERENCE]
+    absent = counts.pop(NO_REFERENCE, 0)
+    log.info("%s: %d answers of split %s with their context; %s: %d", task, len(rows), split, NO_REFERENCE, absent)
+    if counts:
+        log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
+    if not rows:
+        raise UsageError(f"{task}: none of the {absent} answers of split {split} has its context in {read[0].path}")
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
     if absent:
         reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the context of the others is not there")
-    return documents(
-        task,
-        rows,
+    record = provenance.Record.from_files(
         read,
-        f"{len(rows)} answers of split {split}, with contexts",
-        counts,
         not_comparable=reasons,
         kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},
+        left_out={**counts, NO_REFERENCE: absent},
         split=" and ".join(splits),
         options={"language": language, "split": split},
     )
+    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def _answers(
     path: Path, language: str, split: str, contexts: Mapping[str, str], counts: Counter[str]
 ) -> list[dict[str, Any]]:
-    """The documents of a file, with the contexts of their ids. Those that are left out are counted in `counts`."""
+    """The documents of a file, with the contexts of their ids. Rows that are left out, and repairs, are counted in
+    `counts`."""
     rows = []
-    for row in read_rows(path, partial(_parsed, contexts=contexts), "no annotated answer of Mu-SHROOM"):
-        if not row["answer"].strip():
+    parse = partial(_parsed, language=language, split=split)
+    for document, url, labels, repairs in read_rows(path, parse, "no annotated answer of Mu-SHROOM"):
+        context = contexts.get(document["id"])
+        if not document["answer"].strip():
             counts[BLANK] += 1
-        elif row["reference"] is None:
+        elif context is None:
             counts[NO_REFERENCE] += 1
         else:
-            rows.append({"id": row.pop("id"), "language": language, "split": split, **row})
+            counts.update(repairs)
+            of_page = {"url": url, "passage": subject(url) or document["query"], "title": title_of(url)}
+            rows.append({**document, "reference": context, **of_page, **labels})
     return rows
 
 
-def _parsed(row: Mapping[str, Any], contexts: Mapping[str, str]) -> dict[str, Any]:
-    """The columns of a document; a ValueError for a label that is no part of the answer."""
+def _parsed(
+    row: Mapping[str, Any], language: str, split: str
+) -> tuple[dict[str, Any], str, dict[str, Any], Counter[str]]:
     answer = text_of(row, "model_output_text")
-    hard = merged(span_of([*place, HALLUCINATION]) for place in row["hard_labels"])
-    shares = ([each["start"], each["end"], HALLUCINATION, each["prob"]] for each in row["soft_labels"])
-    soft = sorted(map(span_of, shares))
-    if any(label.end > len(answer) for label in (*hard, *soft)):
-        raise ValueError("a label ends beyond the answer")
-    id = str(row["id"]) if isinstance(row.get("id"), int) else text_of(row, "id")
-    query, url = text_of(row, "model_input"), unquote(text_of(row, "wikipedia_url", needed=False).strip())
-    return {
-        "id": id,
+    repairs: Counter[str] = Counter()
+    spans = hard_spans(row.get("hard_labels"), len(answer), repairs)
+    soft = soft_labels(row.get("soft_labels"), len(answer), repairs)
+    document = {
+        "id": str(row["id"]) if isinstance(row.get("id"), int) else text_of(row, "id"),
+        "language": language,
+        "split": split,
         "model": text_of(row, "model_id", needed=False),
-        "query": query,
+        "query": text_of(row, "model_input"),
         "answer": answer,
-        "reference": contexts.get(id),
-        "url": url,
-        "passage": subject(url) or query,
-        "title": title_of(url),
-        "spans": as_columns(hard),
-        "soft_labels": [{"start": each.start, "end": each.end, "prob": each.probability} for each in soft],
-        "target": render(answer, hard),
     }
+    url = unquote(text_of(row, "wikipedia_url", needed=False).strip())
+    return document, url, {"spans": as_columns(spans), "soft_labels": soft, "target": render(answer, spans)}, repairs
 
 
 def title_of(url: str) -> str:
@@ -190,6 +200,59 @@ def _items() -> dict[tuple[str, str], str]:
     """Language and title of a page to its Wikidata item."""
     rows = shipped_rows("lm_eval_tasks.mushroom", "subjects.tsv")
     return {(code, title): row["item"] for row in rows for code, title in row.items() if title and code != "item"}
+
+
+# ----------------------------------------------------------------------------------------------------- annotators' labels
+#
+# *Hard labels* are spans that more than half of the annotators marked; *soft labels* are spans with the share of annotators
+# that did. Both are checked and repaired; repairs are counted. A value that is not a label is an error.
+
+BEYOND = "labels that reach beyond the answer, cut there"
+REVERSED = "labels that end where they start or before, left out"
+OVERLAPPING = "answers with labels that overlap, made disjoint"
+
+
+def hard_spans(labels: Any, length: int, repairs: Counter[str]) -> list[Span]:
+    """Hard labels (``[[start, end], ...]``, else a TypeError or ValueError) of an answer of that length as disjoint spans
+    in order."""
+    places = [_cut_to_answer(start, end, length, repairs) for start, end in labels]
+    spans = [Span(*place) for place in places if place]
+    if any(first.end > second.start for first, second in pairwise(sorted(spans))):
+        repairs[OVERLAPPING] += 1
+    return merged(spans)
+
+
+def soft_labels(labels: Any, length: int, repairs: Counter[str]) -> list[dict[str, Any]]:
+    """Soft labels (``{"start", "end", "prob"}``, else a KeyError, TypeError or ValueError) of an answer of that length
+    as disjoint ones, in order. Where some overlap, the last one in the file holds, as in the shared task's scorer."""
+    shares: list[tuple[int, float] | None] = [None] * length  # of each character: the last label, and its share
+    overlapping = False
+    for number, label in enumerate(labels):
+        probability = label["prob"]
+        if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+            raise ValueError(f"a soft label's prob is {probability!r}, no number from 0 to 1")
+        if place := _cut_to_answer(label["start"], label["end"], length, repairs):
+            start, end = place
+            overlapping = overlapping or any(shares[start:end])
+            shares[start:end] = [(number, float(probability))] * (end - start)
+    if overlapping:
+        repairs[OVERLAPPING] += 1
+    runs = ((value, [at for at, _ in run]) for value, run in groupby(enumerate(shares), key=lambda pair: pair[1]))
+    return [{"start": at[0], "end": at[-1] + 1, "prob": value[1]} for value, at in runs if value]
+
+
+def _cut_to_answer(start: Any, end: Any, length: int, repairs: Counter[str]) -> tuple[int, int] | None:
+    """Start and end of a label, cut to the answer; ``None`` where nothing of it is left."""
+    for at in (start, end):
+        if isinstance(at, bool) or not isinstance(at, (int, float)) or not math.isfinite(at) or at != int(at):
+            raise ValueError(f"a label starts or ends at {at!r}, which is no place")
+    if start >= end:
+        repairs[REVERSED] += 1
+        return None
+    if start < 0 or end > length:
+        repairs[BEYOND] += 1
+    place = max(0, int(start)), min(length, int(end))
+    return place if place[0] < place[1] else None
 
 
 # --------------------------------------------------------------------------------------------------------- labelled answers

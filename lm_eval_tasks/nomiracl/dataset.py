@@ -225,7 +225,7 @@ def _judged(path: Path) -> dict[str, list[str]]:
             raise sources.CorruptSource(
                 f"{path}: relevance of {docid} for {query_id} is {relevance!r}, neither 0 nor 1"
             )
-        judgements.setdefault(query_id, {})[docid] = int(relevance)
+        judgements.setdefault(query_id, {}).setdefault(docid, int(relevance))
     return {query: sorted(passages, key=passages.__getitem__, reverse=True) for query, passages in judgements.items()}
 
 
@@ -235,7 +235,8 @@ def _corpus(path: Path, wanted: set[str]) -> tuple[dict[str, tuple[str, str]], i
 
     def note_passage(row: Mapping[str, Any]) -> None:
         if (docid := text_of(row, "docid")) in wanted:
-            corpus[docid] = text_of(row, "title", needed=False), text_of(row, "text", needed=False)
+            passage = text_of(row, "title", needed=False), text_of(row, "text", needed=False)
+            corpus.setdefault(docid, passage)
 
     number = sum(1 for _ in read_rows(path, note_passage, "no passage"))
     if not number:
