@@ -354,8 +354,7 @@ def test_a_text_is_folded(text: str, folded: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "folded"),
-    [("Kò sí Ọ̀rọ̀", "ko si oro"), ("ṣ ñ ā", "s n a"), ("No", "no"), ("don´t", "don't")],
+    ("text", "folded"), [("Kò sí Ọ̀rọ̀", "ko si oro"), ("ṣ ñ ā", "s n a"), ("No", "no"), ("don´t", "don't")]
 )
 def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -> None:
     assert fold(text, marks=True) == folded

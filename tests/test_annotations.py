@@ -176,13 +176,7 @@ def test_every_silver_document_is_aligned(hub: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tagged"),
-    [
-        ("a <b", "a &lt;b"),
-        ("a <", "a &lt;"),
-        ("a <3", "a <3"),
-        ("&amp;lt;", "&amp;amp;lt;"),
-        ("&amp;", "&amp;"),
-    ],
+    [("a <b", "a &lt;b"), ("a <", "a &lt;"), ("a <3", "a <3"), ("&amp;lt;", "&amp;amp;lt;"), ("&amp;", "&amp;")],
 )
 def test_what_would_be_read_as_a_tag_is_escaped(text: str, tagged: str) -> None:
     assert render(text, []) == tagged

@@ -67,10 +67,7 @@ def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Ca
     ("arguments", "message"),
     [
         ({"split": "test"}, "clapnq: unknown split 'test'; known are dev, train, validation"),
-        (
-            {"retriever": "google"},
-            "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, minilm, run",
-        ),
+        ({"retriever": "google"}, "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, minilm, run"),
         ({"split": ["dev"]}, r"clapnq: split takes one value, got \['dev'\]"),
         ({"retriever": "bm25", "bm25_split": "no"}, "clapnq: bm25_split must be true or false, got 'no'"),
         ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),

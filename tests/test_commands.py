@@ -118,10 +118,7 @@ def test_a_new_command_is_a_new_file(
         (["chek"], "there is no command 'chek'; did you mean 'check'?"),
         (["no-such"], "there is no command 'no-such'; there are abstention, "),
         (["sources", "--tasks", "x"], "lm-eval-grounded: error: unrecognized arguments: --tasks x"),
-        (
-            ["export", "tasks", "x"],
-            "export tasks: error: the following arguments are required: -o/--output",
-        ),
+        (["export", "tasks", "x"], "export tasks: error: the following arguments are required: -o/--output"),
     ],
 )
 def test_what_the_command_line_does_not_know_is_an_error(

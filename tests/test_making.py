@@ -215,10 +215,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         ({"articles": ARTICLES, "language": None}, "mfava_make_silver: name the language of the data: --metadata"),
         ({"articles": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
         ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver: unknown categories 'lie'"),
-        (
-            {"articles": ARTICLES, "min_characters": 5000},
-            r"nothing to .*of a text that is too short: 2",
-        ),
+        ({"articles": ARTICLES, "min_characters": 5000}, r"nothing to .*of a text that is too short: 2"),
         ({"articles": ARTICLES, "step": "translate", "source_language": "fi"}, r"nothing to .*of another language: \d"),
         ({"articles": ARTICLES, "article": "x"}, "'article' is not known; did you mean 'articles'"),
         ({"articles": ARTICLES, "step": "translate", "parts": ["title"]}, "unknown parts 'title'"),

@@ -66,10 +66,7 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
         (["--tasks", "nomiracl_de"], "nomiracl_de: people mark answers of mfava_<language>"),
         (["--tasks", "mfava_de", "--answers", "4"], "draw 5 or more"),
         (["--tasks", "mfava_de", "--seed", "-1"], "seed -1: give 0 or more"),
-        (
-            ["--tasks", "clapnq_gold", "--kind", "labels"],
-            "--format label-studio go with --kind spans, not with labels",
-        ),
+        (["--tasks", "clapnq_gold", "--kind", "labels"], "--format label-studio go with --kind spans, not with labels"),
         (["--tasks", "mfava_de", "--suggest"], "--suggest goes with --format page"),
         (["--serve"], "`mark --serve` is gone: the page is a file; send it to the person who marks"),
         (["--tasks", "clapnq_gold", "--suggest", *PAGE], "clapnq_gold: no detector has read all answers"),

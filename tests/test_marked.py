@@ -229,10 +229,7 @@ def test_what_always_holds(answers: list[tuple[float, float, float]], of_all: fl
         assert 0 <= found.figure.low <= found.figure.value + 1e-9 <= found.figure.high + 2e-9 <= 1 + 3e-9
 
 
-@given(
-    st.lists(st.tuples(*[st.floats(0, 1)] * 4, *[st.floats(0, 10)] * 2), min_size=1, max_size=12),
-    st.integers(1, 3),
-)
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 4, *[st.floats(0, 10)] * 2), min_size=1, max_size=12), st.integers(1, 3))
 def test_p_is_small_exactly_where_0_is_outside_the_bounds(answers: list[tuple[float, ...]], strata: int) -> None:
     *columns, first, second = map(np.array, zip(*answers, strict=True))
     assume(first.any() and second.any())

@@ -239,12 +239,7 @@ def test_reference_responses_do_what_their_kind_asks_for(harness: Harness, tmp_p
     values = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
     assert [
         (v["rougeL"], v["unanswerable_accuracy"], v["clarification_rate"], v["partial_answer_rate"]) for v in values
-    ] == [
-        (1.0, None, None, None),
-        (None, 1.0, None, None),
-        (None, None, 1.0, None),
-        (None, None, None, 1.0),
-    ]
+    ] == [(1.0, None, None, None), (None, 1.0, None, None), (None, None, 1.0, None), (None, None, None, 1.0)]
     faithfulness, appropriateness = load_ratings(samples=str(samples))["evaluation"]
     assert faithfulness["quoted"]["question"] == (
         "> user: What does the National Park Service do?\n"

@@ -57,10 +57,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
         return locate(repository, path, mirror)
 
     monkeypatch.setattr(sources, "locate", noted)
-    for cached in (
-        *(module._documents for module in (nomiracl, clapnq, mfava, mushroom)),
-        detection._documents,
-    ):
+    for cached in (*(module._documents for module in (nomiracl, clapnq, mfava, mushroom)), detection._documents):
         cached.cache_clear()
     loader(**options, mirror=MINIATURE)
     assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]

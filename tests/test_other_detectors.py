@@ -98,11 +98,7 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
         ("lexical", {"threshhold": 0.4}, "lexical: no option 'threshhold'; did you mean 'threshold'? There are thresh"),
         ("llm", {"pretrained": "x", "max_gen_tok": 9}, "llm: no option 'max_gen_tok'; did you mean 'max_gen_toks'?"),
         ("llm", {"pretrained": "x", "num_concurent": 9}, "llm, model local-chat-completions: no option 'num_concurent"),
-        (
-            "org/x",
-            {"threshhold": 0.4},
-            "org/x: no option 'threshhold'; did you mean 'threshold'? There are form, ",
-        ),
+        ("org/x", {"threshhold": 0.4}, "org/x: no option 'threshhold'; did you mean 'threshold'? There are form, "),
         ("org/x", {"engine": "vllm"}, "org/x: no option 'engine': it is gone; classifiers run in transformers, on "),
         ("auto", {}, "auto: there is no such detector, and no folder of that name: it is gone; name a detector, such "),
     ],

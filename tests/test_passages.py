@@ -20,11 +20,7 @@ import pytest
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.scores import detection
 from custom_metrics.scores.aggregations import defined_mean, defined_share
-from custom_metrics.statistics.figures import (
-    CountsOfCluster,
-    FloatWithCounts,
-    Rows,
-)
+from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts, Rows
 from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.mfava import annotations as annotated

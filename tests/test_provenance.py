@@ -247,8 +247,5 @@ def test_what_is_recorded_is_strict_json_without_places_of_this_machine() -> Non
     }
     found = provenance.strict_json(said)
     name = Path(here).name
-    assert found == {
-        "a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"],
-        "3": [None, None, 0.5, None, True],
-    }
+    assert found == {"a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"], "3": [None, None, 0.5, None, True]}
     assert json.loads(json.dumps(found, allow_nan=False)) == found

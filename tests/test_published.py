@@ -15,14 +15,7 @@ import pytest
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import render_with_paper, select_published
-from lm_eval_tasks.published import (
-    NEWCOMBE,
-    OWN_BOUNDS,
-    compare_with_published,
-    generation_notes,
-    mismatches,
-    rows_for,
-)
+from lm_eval_tasks.published import NEWCOMBE, OWN_BOUNDS, compare_with_published, generation_notes, mismatches, rows_for
 from lm_eval_tasks.runs import TaskRun, labels, read_runs
 from lm_eval_tasks.runs.run import Settings
 from tests.conftest import command, run

@@ -369,10 +369,7 @@ def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
 @pytest.mark.one_python("figures of the public data")
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ({}, [0.7933, 0.8538, 0.8607, 0.8682, 0.9333]),
-        ({"bm25_split": True}, [0.7933, 0.8555, 0.8609, 0.8685, 0.9333]),
-    ],
+    [({}, [0.7933, 0.8538, 0.8607, 0.8682, 0.9333]), ({"bm25_split": True}, [0.7933, 0.8555, 0.8609, 0.8685, 0.9333])],
 )
 def test_bm25_finds_the_gold_passages_of_the_mirror(hub: str, options: dict[str, bool], expected: list[float]) -> None:
     """To the four digits they are written with: BM25 adds up a few words a passage, the same way on every machine."""

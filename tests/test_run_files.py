@@ -28,10 +28,7 @@ q1 Q0 p4 3 7.25 mine
 q2 Q0 p1 1 -0.5 mine
 q2 Q0 p2 2 -1e3 mine
 """
-RANKINGS: dict[str, Ranking] = {
-    "q1": [("p3", 9.5), ("p1", 7.25), ("p4", 7.25)],
-    "q2": [("p1", -0.5), ("p2", -1000.0)],
-}
+RANKINGS: dict[str, Ranking] = {"q1": [("p3", 9.5), ("p1", 7.25), ("p4", 7.25)], "q2": [("p1", -0.5), ("p2", -1000.0)]}
 
 
 @pytest.fixture

@@ -379,10 +379,7 @@ def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["sources", "--mirror", "/no/where"],
-            "The mirror folder /no/where (named as `mirror`) does not exist",
-        ),
+        (["sources", "--mirror", "/no/where"], "The mirror folder /no/where (named as `mirror`) does not exist"),
         (["sources", "--fetch", "nothing*"], "no public file matches 'nothing*'"),
         (["sources", "--into", "x"], "--into needs --fetch"),
         (["sources", "--fetch", "*", "--mirror", "x"], "--mirror is read, never written"),

@@ -77,10 +77,7 @@ CAVEATS = [
 ]
 REASONING = [
     ('To say "Yes, answer is present", a context must give it. None does. So my answer is "I don\'t know".', NO_ANSWER),
-    (
-        "First I thought it was not there, I don't know. But wait, context 3 says 1889! Yes, answer is present.",
-        ANSWER,
-    ),
+    ("First I thought it was not there, I don't know. But wait, context 3 says 1889! Yes, answer is present.", ANSWER),
     ("Yes, answer is present... wait, no. Context 5 is about the other one. I don't know.", NO_ANSWER),
     ('We should say "I don\'t know" if no context answers. Context 9 does. So: Yes, answer is present.', ANSWER),
     ("I don't know - hold on, the last passage does give the distance. Yes, answer is present.", ANSWER),

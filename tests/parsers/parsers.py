@@ -263,9 +263,7 @@ PARSERS: dict[str, Parser] = {
     "labels": Parser(
         _labels,
         texts.answer,
-        growing=times(
-            "Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if ",
-        ),
+        growing=times("Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if "),
         costly=True,
     ),
     "abstention": Parser(
