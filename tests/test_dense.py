@@ -221,12 +221,12 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
         "retrieve",
         "--mirror",
         MINIATURE,
+        "--retriever",
+        "minilm",
         "--minilm",
         minilm,
         "--encoder-device",
         "cpu",
-        "--retriever",
-        "minilm",
     ]
     row = r"^ndcg@10 +100\.0 +(?:\[[\d.]+, [\d.]+\]|-)   53$"
     assert main([*command, "-o", str(tmp_path / "file.run")]) == 0
@@ -237,9 +237,6 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     assert main(command) == 0
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
     assert "encoding" not in caplog.text
-
-
-# ------------------------------------------------------------------------------------------------------------ encoders
 
 
 def test_the_named_encoders_are_the_papers_with_their_prefixes() -> None:
@@ -307,18 +304,9 @@ def test_a_folder_of_a_named_model_must_be_complete(tmp_path: Path) -> None:
     assert weights_of(encoder)[0] == tmp_path
 
 
-@pytest.fixture
-def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No download (tests/conftest.py), and an empty cache of them."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
-
-
 REVISIONS = {name: known.revision for name, known in encoders().items()}
 
 
-@pytest.mark.usefixtures("no_hub")
 @pytest.mark.parametrize(
     ("name", "options", "download", "say"),
     [
@@ -329,8 +317,11 @@ REVISIONS = {name: known.revision for name, known in encoders().items()}
     ],
 )
 def test_a_model_that_is_not_to_be_had_says_how_to_get_it(
-    name: str, options: dict[str, str], download: str, say: str
+    name: str, options: dict[str, str], download: str, say: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))  # and no download (tests/conftest.py)
     with pytest.raises(MissingSource) as refused:
         weights_of(encoder_for(name, options))
     assert re.fullmatch(

@@ -88,9 +88,6 @@ def test_pickled_weights_are_not_read(lookup: Path, tmp_path: Path) -> None:
             TransformersDetector(str(folder))
 
 
-# What a detector is called, and what is refused
-
-
 def test_name_version_licence(lookup: Path, tmp_path: Path) -> None:
     one = write_lexicon(tmp_path / "one", {"sun": 1}, BINARY)
     detector = TransformersDetector(f"{one}/")
@@ -141,8 +138,12 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
+        ("KRLabsOrg/lettucedect-v2-mmbert-base", r"not in the cache .*HF_HUB_OFFLINE is set.*hf download KRLabsOrg/"),
+        ("./nowhere", r"there is no folder /"),
+        ("not a/name", r"neither a folder \(/.*\) nor a name that the hub could have"),
+        (str(Path(__file__).parent), r"no config.json and no adapter_config.json"),
         ({"form": "pairs"}, r"option form: 'pairs' is none of auto, lettucedetect,"),
         ({"threshold": 2}, r"option threshold: 2 is not a number from 0 to 1"),
         ({"batch_size": "0"}, r"option batch_size: '0' is not a whole number from 1"),
@@ -154,23 +155,10 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
         ({"base_model": "x"}, r"base_model is for PEFT adapters"),
     ],
 )
-def test_options_that_do_not_exist(lookup: Path, options: dict[str, Any], message: str) -> None:
+def test_models_and_options_that_do_not_exist(lookup: Path, given: str | dict[str, Any], message: str) -> None:
+    name, options = (given, {}) if isinstance(given, str) else (str(lookup), given)
     with pytest.raises(UnusableDetector, match=message):
-        TransformersDetector(str(lookup), **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("KRLabsOrg/lettucedect-v2-mmbert-base", r"not in the cache .*HF_HUB_OFFLINE is set.*hf download KRLabsOrg/"),
-        ("./nowhere", r"there is no folder /"),
-        ("not a/name", r"neither a folder \(/.*\) nor a name that the hub could have"),
-        (str(Path(__file__).parent), r"no config.json and no adapter_config.json"),
-    ],
-)
-def test_models_that_do_not_exist(name: str, message: str) -> None:
-    with pytest.raises(UnusableDetector, match=message):
-        load_detector(name)
+        load_detector(name, **options)
 
 
 def test_models_that_are_no_classifiers(tmp_path: Path) -> None:
@@ -206,9 +194,6 @@ def test_needs_a_fast_tokenizer(tmp_path: Path) -> None:
     transformers.CanineTokenizer().save_pretrained(tmp_path)
     with pytest.raises(UnusableDetector, match="is not a fast one"):
         TransformersDetector(str(tmp_path))
-
-
-# -------------------------------------------------------------------------------------------------------------- inputs
 
 
 @pytest.mark.parametrize(
@@ -247,9 +232,6 @@ def test_labels_as_options(tmp_path: Path) -> None:
     with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):
         TransformersDetector(folder)
     assert found(TransformersDetector(folder, labels="good=O;bad=hallucination"), "moon", "the sun.") == ["sun"]
-
-
-# Forms
 
 
 def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
@@ -306,14 +288,9 @@ def test_form_by_name(tmp_path: Path) -> None:
     assert forms == ["pair", "pair", "lettucedetect", "lettucedetect-v2"]
 
 
-# ------------------------------------------------------------------------------------------------------------- engines
-
-
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
 ANSWERS = ["the sun is a red star." for _ in range(40)]
 LANGUAGES = ["en"] * 40
-
-# Memory
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError("no room"), RuntimeError("can't allocate memory: 9 TB")])
@@ -358,9 +335,6 @@ def test_no_more_documents_are_read_ahead_than_are_sorted_together(lookup: Path)
     assert sum(encoded) == 120
 
 
-# The store
-
-
 def test_spans_are_kept_under_other_options_of_speed_alone(lookup: Path, tmp_path: Path) -> None:
     store = tmp_path / "spans.jsonl"
     for options, lines in [
@@ -373,8 +347,6 @@ def test_spans_are_kept_under_other_options_of_speed_alone(lookup: Path, tmp_pat
         stored.detect(["the moon"] * 3, ["the moon is a red star.", "", "the moon"], ["en"] * 3)
         assert len(store.read_text("utf-8").splitlines()) == lines
 
-
-# Processes
 
 LAUNCHED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
 

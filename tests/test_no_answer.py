@@ -124,9 +124,6 @@ def test_a_text_is_an_answer_or_of_one_kind(text: str, kind: str | None) -> None
     assert no_answer(text, QUESTION, PASSAGES) == kind
 
 
-# --------------------------------------------------------------------------------------------------------- the issue
-
-
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
     names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat", "nomiracl_de_explanation"]
     for name, task in loaded_tasks(names, mirror=MINIATURE).items():
@@ -137,9 +134,6 @@ def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
             assert robust_label(prompt * 3, *asked) == INVALID, name
             # one that repeats the prompt and then answers has answered
             assert robust_label(prompt.removesuffix("OUTPUT:\n") + "OUTPUT:\nI don't know", *asked) == NO_ANSWER, name
-
-
-# ------------------------------------------------------------------------------------------------- real, and hostile
 
 
 @pytest.mark.one_python("counts released answers; the code reads the cases above")
@@ -184,20 +178,6 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
             read += 1
             assert label != INVALID, row["text"]
     assert read > 3_800
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("a" * 200_000, "ab " * 60_000, "<" * 200_000, "<a " * 60_000, "[" * 200_000, "\\" * 200_000),
-        *("&a" * 100_000, "QUESTION:" * 20_000, "[11] " * 200_000, "assistant\n" * 20_000, "def f(" * 20_000),
-        *("x = (" * 200_000, "\n" * 200_000, QUESTION * 20_000, "Read the contexts carefully." * 9_000, "* " * 100_000),
-    ],
-    ids=range(16),
-)
-def test_long_texts_are_read_in_no_time(text: str) -> None:
-    assert robust_label(text, "de", QUESTION, PASSAGES) in {ANSWER, NO_ANSWER, INVALID}
 
 
 TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order

@@ -117,9 +117,6 @@ def test_the_import_loads_nothing_heavy() -> None:
     assert done.stdout == f"{version('lm-eval-grounded')}\n"
 
 
-# ------------------------------------------------------------------------------------------------------------- tables
-
-
 def test_figures_are_those_of_the_results_file(results: Path) -> None:
     """Every number of the harness's table, and the finer figures; n and denominator as in the file."""
     runs = g.read(results / "results")
@@ -169,9 +166,6 @@ def test_answers_that_were_not_logged_are_left_out_and_named(
         path.unlink()
     assert g.read(folder).answers.empty
     assert "no answers of nomiracl_de, clapnq_rag; they were not logged" in caplog.text
-
-
-# ------------------------------------------------------------------------------------------------------------- compare
 
 
 def test_a_comparison_prints_what_the_command_prints(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +218,6 @@ def test_two_lists_are_compared_as_two_runs_are(
     for a, b in (lists, map(np.array, lists), map(pandas.Series, lists)):
         found = g.difference(a, b, clusters, kind)
         assert found[2:7] == pytest.approx((difference, low, high, p, n), abs=5e-5, nan_ok=True)
-
-
-# ------------------------------------------------------------------------------------------------- one answer, or a list
 
 
 @pytest.mark.parametrize(
@@ -326,9 +317,6 @@ def test_anything_is_what_was_meant_or_a_usage_error(
         for arguments in (given, of_list) if first != name and hasattr(function, "__wrapped__") else (given,):
             with suppress(g.UsageError, MissingSource if function is g.read else g.UsageError):
                 function(*runs, **arguments)
-
-
-# ---------------------------------------------------------------------------------------------------- evaluate, and tasks
 
 
 def module_of(name: str, **inputs: Any) -> Any:

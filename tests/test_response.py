@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custom_metrics.reading.response import final_answer, with_opening
-from tests.growth import exponent
 
 CASES = [
     ("plain", "Paris.", "Paris."),
@@ -154,22 +153,6 @@ def test_a_thought_that_the_prompt_opened_has_to_be_closed(prompt: object, respo
 def test_text_without_marks_comes_back_as_it_was(text: str) -> None:
     if not set("<[◁:\n{`\x1b\x9b&") & set(text):
         assert final_answer(text) == text
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("<think>", "</think>", "\n", "<|im_start|>", "[INST]", "<|", "\nQUESTION:", "<|channel|>", "</s>", "<pad> "),
-        *("\n \n", "<|channel>thought", "<details type=reasoning>", "assistantfinal", "&lt;think&gt;", "so ", "嗯"),
-        "analysis assistant ",
-    ],
-)
-@pytest.mark.slow("texts that are long enough to take measurable time")
-def test_marks_are_read_in_linear_time(unit: str) -> None:
-    for tail in ("", "x"):
-        assert exponent(final_answer, lambda size, tail=tail: unit * (size // len(unit)) + tail, 4_000) < 1.5  # type: ignore[misc]
-    assert isinstance(final_answer(unit * (1_000_000 // len(unit)) + "x"), str)
 
 
 @pytest.mark.parametrize(("length", "unwrapped"), [(20_000, True), (20_001, False)])

@@ -47,8 +47,6 @@ SECRETS = (TOKEN, KEY, PASSWORD, IN_ADDRESS, IN_HEADER)
 NEEDS_API = pytest.mark.skipif(find_spec("tenacity") is None, reason="the harness's API models need lm-eval[api]")
 
 
-# ------------------------------------------------------------------------------------------------- what a secret is
-
 LONG = "0123456789abcdef0123456789abcdef"
 PRIVATE = "-----BEGIN PRIVATE KEY-----"
 
@@ -163,9 +161,6 @@ def test_time_is_linear(unit: str, before: str) -> None:
     assert exponent(blank, lambda size: before + unit * (size // len(unit)), 20_000, times=4) < LINEAR
 
 
-# -------------------------------------------------------------------------------------------- where settings are shown
-
-
 def test_runs_that_differ_in_the_key_alone_are_the_same(closed_book: Path, tmp_path: Path) -> None:
     def keyed(key: str) -> Path:
         def change(results: Row) -> None:
@@ -240,9 +235,6 @@ def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
     marks = write_lines(tmp_path / "marks.jsonl", marked)
     assert main(["score", str(run), "--marks", str(marks), "-o", str(tmp_path / "scored")]) == 0
     assert "marked_rate" in capsys.readouterr().out
-
-
-# ------------------------------------------------------------------------------------------------------ every command
 
 
 def found_in(content: bytes) -> list[str]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from custom_metrics.filters import JudgePreference, JudgeRating
 from custom_metrics.scores.judging import read_preference, read_rating
-from tests.growth import exponent
 
 RATINGS: list[tuple[str | None, int | None]] = [
     # what is asked for, and how models write it
@@ -179,30 +178,3 @@ def test_the_last_line_as_asked_for_counts_whatever_came_before(rating: int, pre
     clean = re.sub(r"[<◁\[].*|\n[^\n]*:|scale", "", before, flags=re.DOTALL)  # no block or turn of a template
     assert read_rating(f"{clean}\nRating: {rating}") == rating
     assert read_preference(f"{clean}\nPreference: {preference}") == preference
-
-
-JUNK = [
-    *("3", ">", "\n>", " ", "\n", " \n", "(", "*_`", "1 ", "1\t", "1 - ", "(1 to ", "from "),
-    *("on a scale of ", "\u2028", "."),
-    *("Rating: ", "rating\t", 'rating" ', "rating:[=", "rating 3 out of ", "Rating: 3 - "),
-    *("rating of the ", "3\n", "a b c "),
-    *("preference ", "Preference: response ", "preference: a ", "I prefer ", "neither ", "A", "B\n"),
-    *("<think>", "{'rating'"),
-]
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize("junk", JUNK)
-@pytest.mark.slow("texts that are long enough to take measurable time")
-def test_anything_is_read_in_linear_time(junk: str) -> None:
-    def texts(size: int) -> tuple[str, str, str]:
-        much = junk * (size // len(junk))
-        return much, f"1{much}x", f"Rating{much} x"
-
-    def read(given: tuple[str, ...]) -> None:
-        for text in given:
-            read_rating(text)
-            read_preference(text)
-
-    assert exponent(read, texts, 4_000) < 1.5
-    read(texts(100_000))

@@ -7,7 +7,6 @@ import pytest
 from custom_metrics.abstention import is_abstention, labelled_verdict
 from custom_metrics.reading.response import final_answer
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER, robust_label
-from tests.growth import exponent
 
 LABELLED = [
     ("Answer: No", "en", NO_ANSWER),
@@ -200,14 +199,3 @@ def test_a_part_of_a_long_answer_is_an_answer(text: str, abstains: bool, alone: 
 def test_where_no_verdict_is_there_is_none(text: str) -> None:
     assert labelled_verdict(text, "en") is None
     assert labelled_verdict(f"Answer: the answer can be found\n{text}", "en") is True
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize(
-    "unit",
-    ["a: ", '"a": ', "<a>", "\\boxed{", "1. no\n", "\\text{", "# a\n", "&#39;", " n't", "(1) ", "not 'no idea' "],
-)
-@pytest.mark.slow("texts that are long enough to take measurable time")
-def test_hostile_forms_are_read_in_linear_time(unit: str) -> None:
-    robust_label("Answer: no", "en")
-    assert exponent(lambda text: robust_label(text, "en"), lambda size: "{" + unit * (size // len(unit)), 4_000) < 1.5

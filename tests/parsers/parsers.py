@@ -37,8 +37,6 @@ from tests.parsers import texts
 from tests.parsers.data_files import DATA_FILES
 from tests.parsers.parser import Parser, from_file, in_bytes, times
 
-# ----------------------------------------------------------------------------------------------------------- checks
-
 
 def _tagged_text(annotated: str) -> None:
     text, spans = parse(annotated)
@@ -77,13 +75,15 @@ def _articles(content: bytes) -> None:
 
 
 def _final_answer(response: str) -> None:
-    final = final_answer(response)
-    assert isinstance(final, str)
-    assert len(final) <= len(response)
+    for text in (response, f"{response}x"):
+        final = final_answer(text)
+        assert isinstance(final, str)
+        assert len(final) <= len(text)
 
 
 def _labels(response: str) -> None:
     read = {nomiracl_label(response), robust_label(response, "de", "Wo ist Berlin?", ("Berlin: a city",))}
+    read.add(robust_label("{" + response, "en"))
     assert read <= {ANSWER, NO_ANSWER, INVALID}
 
 
@@ -110,10 +110,11 @@ def _broken_run(responses: list[Any]) -> None:
 
 
 def _verdicts(text: str) -> None:
-    rating, preference = read_rating(text), read_preference(text)
-    assert rating in (None, 1, 2, 3, 4)
-    assert preference in (None, "A", "B", "tie")
-    assert read_support(text) in (None, True, False)
+    for said in (f"1{text}x", f"Rating{text} x", text):
+        rating = read_rating(said)
+        assert rating in (None, 1, 2, 3, 4)
+        assert read_preference(said) in (None, "A", "B", "tie")
+        assert read_support(said) in (None, True, False)
     judged = judging.process_rating({"id": 1, "aspect": "faithfulness", "answer": text}, [str(rating or "unread")])
     assert judged["unread_rate"] == (1, int(rating is None), 1)
 
@@ -172,8 +173,6 @@ def _tables(content: bytes) -> None:
         with contextlib.suppress(CorruptSource):
             from_file(content, name, read)
 
-
-# ------------------------------------------------------------------------------------------------------------ inputs
 
 _stored = texts.like(
     {
@@ -235,7 +234,8 @@ PARSERS: dict[str, Parser] = {
         texts.answer,
         growing={
             **times("<think>¦</think>¦<|channel|>¦[INST]¦</s>¦< ¦[¦{¦```\n¦\n\n¦\n \n¦ ¦assistant\n¦\nQUESTION:"),
-            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> '),
+            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> ¦<|im_start|>¦<|¦<pad> ¦<|channel>thought¦so ¦嗯'),
+            **times("<details type=reasoning>¦assistantfinal¦&lt;think&gt;¦analysis assistant "),
         },
     ),
     "replies to make data": Parser(
@@ -263,7 +263,10 @@ PARSERS: dict[str, Parser] = {
     "labels": Parser(
         _labels,
         texts.answer,
-        growing=times("Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if "),
+        growing={
+            **times("Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if "),
+            **times("a: ¦\"a\": ¦<a>¦\\boxed{¦1. no\n¦\\text{¦# a\n¦&#39;¦ n't¦(1) ¦not 'no idea' "),
+        },
         costly=True,
     ),
     "abstention": Parser(
@@ -275,15 +278,25 @@ PARSERS: dict[str, Parser] = {
     "no answer": Parser(
         _no_answer,
         texts.answer,
-        growing=times("the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? "),
+        growing={
+            **times(
+                "the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? ¦a¦<¦<a ¦[¦\\¦&a"
+            ),
+            **times("[11] ¦assistant\n¦def f(¦x = (¦Read the contexts carefully.¦* "),
+        },
     ),
     "broken run": Parser(_broken_run, st.lists(texts.answer | texts.json_values, max_size=3), costly=True),
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=times(
-            "Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦Verdict: supported ¦{'¦***¦Rating (a "
-        ),
+        growing={
+            **times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦A¦{'¦***¦Rating (a "),
+            **times('3¦\n>¦ ¦(¦*_`¦1 ¦1\t¦1 - ¦(1 to ¦from ¦on a scale of ¦\u2028¦.¦rating\t¦rating" ¦rating:[=¦B\n'),
+            **times(
+                "rating 3 out of ¦Rating: 3 - ¦rating of the ¦preference ¦Preference: response ¦I prefer ¦neither "
+            ),
+            **times("Verdict: supported "),
+        },
     ),
     "words": Parser(
         _words, texts.of(["猫は東京にいる", "我不知道", "a" * 40]), growing=times("a¦a ¦我不知道¦哈"), costly=True
