@@ -49,7 +49,7 @@ ANSWERS = [
     ("en", "Yes, answer is present in [3]."),
     (
         "en",
-        "Yes, you can visit a law library. While its staff cannot provide you with legal advice, they can suggest it.",
+        "Yes, you can visit a law library. Its staff cannot provide you with legal advice, but they can suggest it.",
     ),
     ("en", "   "),
     (None, None),
@@ -139,9 +139,6 @@ def test_the_metric_is_the_share_that_abstains() -> None:
 
     said = abstention(["x", "x"], ["Ich weiß es nicht.", "Paris"], language="de")
     assert said == ({"abstention": [1.0, 0.0]} if has_scorers() else 0.5)
-
-
-# ------------------------------------------------------------------------------------------------------------- sources
 
 
 def test_an_abstention_names_whatever_source_it_has(shared: Path, tmp_path: Path) -> None:

@@ -58,14 +58,8 @@ FILE = (
                         **{"documents": ["1 2 3 4", "0 0 0 9"], "models": ["b", "a"]},
                     },
                     "gold": {
-                        **{
-                            "source": "g",
-                            "precision": None,
-                            "recall": None,
-                            "false_positive_rate": 0.0,
-                            "prevalence": 0.0,
-                        },
-                        "documents": ["0 0 0 5"],
+                        **{"source": "g", "precision": None, "recall": None, "false_positive_rate": 0.0},
+                        **{"prevalence": 0.0, "documents": ["0 0 0 5"]},
                     },
                 },
             },
@@ -175,9 +169,7 @@ def test_a_name_is_a_file_or_a_detector_whose_calibration_ships(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("of_any_number")
-def test_files_in_the_home_folder_and_beside_a_detector_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_at_home_and_beside_a_detector_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     WHOLE.save(tmp_path / "c.json")
     assert load("~/c.json").origin == str(tmp_path / "c.json")
@@ -203,9 +195,6 @@ def test_pooled_errors_are_by_language_and_model() -> None:
     assert pooled.documents.tolist() == [[0, 0, 0, 9], [1, 2, 3, 4], [5, 5, 5, 5]]
     assert (pooled.counts, pooled.precision) == (WordCounts(6, 7, 8, 18), 6 / 13)
     assert calibration.for_language("de", "pooled") is None  # one other language
-
-
-# A file out of detection runs
 
 
 @pytest.fixture(scope="module")
@@ -254,11 +243,7 @@ def test_runs_that_make_no_calibration(detected: Path, shared_once: SharedOnce, 
     for path in empty.glob("samples_*"):
         path.write_text("", "utf-8")
     for runs, error, message in (
-        (
-            [only_predicted(shared_once)],
-            CalibrationError,
-            "no samples of mushroom_<language>, mfava_detection_<languag",
-        ),
+        ([only_predicted(shared_once)], CalibrationError, "no samples of mushroom_<language>, mfava_detection_<"),
         ([detected, other], CalibrationError, "these runs are of several detectors"),
         ([few], CalibrationError, r"samples_mushroom_de_.*: mushroom_de has 3 annotated answers with words"),
         ([unnamed], UsageError, "the results file that was written with"),
@@ -268,17 +253,11 @@ def test_runs_that_make_no_calibration(detected: Path, shared_once: SharedOnce, 
             calibration_from_runs(runs)
 
 
-# --------------------------------------------------------------------------------------------------------------- kinds
-
-
-NAME = {"name": "third", "version": "1", "licence": ""}
+NAME = {**DETECTOR, "licence": ""}
 
 
 def real(*rows: list[int], model: str = "m") -> LanguageCalibration:
     return from_counts(rows, "mushroom_xx", [model] * len(rows))
-
-
-# Kinds
 
 
 @pytest.mark.usefixtures("of_any_number")
@@ -314,9 +293,6 @@ def test_runs_on_real_answers_make_a_calibration(tmp_path: Path) -> None:
     assert calibration.languages["fi"]["real"].counts == (6, 3, 6, 27)
 
 
-# Cells of real answers
-
-
 def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> None:
     """Of the calibration that ships: counts of weights that saw neither language nor family, corrected by the other
     languages and models. MEASUREMENTS.md prints the same table."""
@@ -328,9 +304,6 @@ def test_the_bounds_hold_the_truth_of_nine_cells_in_ten_of_real_answers() -> Non
     assert cells.table(found).splitlines()[-4:] == page.split("mean of other languages")[0].splitlines()[-3:] + [
         line for line in page.splitlines() if line.startswith("mean of other languages")
     ]
-
-
-# In the harness
 
 
 @pytest.fixture

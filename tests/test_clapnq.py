@@ -105,24 +105,16 @@ def test_a_broken_file_is_named(mirror: Path, file: str, content: str, message: 
         (load_rag_bm25 if file == CORPUS else load_gold)(mirror=str(mirror))
 
 
-# --------------------------------------------------------------------------------------------------------- small files
-
-
 PASSAGES = [
-    ("p1", "Moon", "pulls the water"),
-    ("p2", "Sun", " shines "),
-    ("p3", "Sea", "is salt"),
-    ("p4", "Ice", "is cold"),
+    *(("p1", "Moon", "pulls the water"), ("p2", "Sun", " shines "), ("p3", "Sea", "is salt"), ("p4", "Ice", "is cold"))
 ]
 DOCUMENTS = [("q1", "why tides", "pulls the water", ["The Moon.", " "]), ("q2", "why salt", "is salt", [" Rivers. "])]
 WITHOUT_ANSWER = [("q3", "who", "shines"), ("q4", "when", "is cold"), ("q5", "where", "is salt")]
 
 
 def annotation(id: str, question: str, text: str, answers: list[str]) -> str:
-    passages = [{"title": "T", "text": text}]
-    return json.dumps(
-        {"id": id, "input": question, "passages": passages, "output": [{"answer": answer} for answer in answers]}
-    )
+    row = {"id": id, "input": question, "passages": [{"title": "T", "text": text}]}
+    return json.dumps({**row, "output": [{"answer": answer} for answer in answers]})
 
 
 @pytest.fixture
@@ -133,7 +125,7 @@ def mirror(tmp_path: Path) -> Path:
         "PrimeQA/clapnq/clapnq_{}_answerable.jsonl": [annotation(*row) for row in DOCUMENTS],
         "PrimeQA/clapnq/clapnq_{}_unanswerable.jsonl": [annotation(*row, []) for row in WITHOUT_ANSWER],
         "PrimeQA/clapnq_passages/passages.tsv": [
-            "id\ttext\ttitle",
+            HEADER[:-1],
             *(f"{id}\t{text}\t{title}" for id, title, text in PASSAGES),
         ],
         "github/primeqa/clapnq/retrieval/{0}/question_{0}_answerable.tsv": [
@@ -264,26 +256,19 @@ def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Pa
     [
         (
             {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "google"},
-            "clapnq_rag: the retriever 'google' (--metadata) does not fit: this task's passages come from bm25. Every "
-            "retriever has a task of its own: clapnq_rag (bm25), clapnq_rag_minilm, clapnq_rag_bge, ",
+            "clapnq_rag: the retriever 'google' .* come from bm25. Every retriever has a task of its own: clapnq_rag ",
         ),
-        (
-            {"retriever": "bm25"},
-            "clapnq: the retriever 'bm25' (--metadata) does not fit: this task's passages come from the gold annotation.",
-        ),
+        ({"retriever": "bm25"}, "clapnq: the retriever 'bm25' .* does not fit: .* come from the gold annotation."),
     ],
 )
 def test_a_retriever_of_another_task_is_refused(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=f"^{says}"):
         load_task.options(given)
-    assert str(refused.value).startswith(says)
     same = {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "bm25"}
     assert load_task.options(same) == {"name": "clapnq_rag", "retriever": "bm25"}
 
 
-def test_options_of_a_detector_without_a_detector_change_nothing(
-    mirror: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_a_detector_without_one_change_nothing(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = load(mirror=str(mirror), name="t", detector_args="threshold=0.5", calibration_annotations="gold")
     assert "detector" not in found["evaluation"].column_names
     assert logged(caplog)[0] == (
@@ -333,9 +318,7 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
     (row,) = load(name="t", samples=str(path), detector="lexical")["evaluation"]
     assert (row["groundings"], row["target"], row["detector"]) == (["Moon pulls", "Sun shines"], "a", "lexical")
     assert not {"more", "retriever"} & {*row}
-    with pytest.raises(
-        CorruptSource, match="a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"
-    ):
+    with pytest.raises(CorruptSource, match="has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"):
         load(name="t", samples=str(path), retriever="bm25")
     places: dict[str, Any] = {"gold_ids": ["p2"], "retrieved_ids": ["p1", "p2"], "gold_ranks": [2]}
     retrieved = {**places, "retriever": '{"retriever": "x"}'}

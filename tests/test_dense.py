@@ -125,9 +125,7 @@ def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
     assert set(ids(found)[:2]) == {"a", "b"}
 
 
-def test_passages_are_encoded_anew_for_another_prefix_of_theirs_alone(
-    corpus: Corpus, encoder: str, tmp_path: Path
-) -> None:
+def test_passages_are_encoded_anew_for_another_prefix_of_theirs(corpus: Corpus, encoder: str, tmp_path: Path) -> None:
     for prefixes, folders in (({}, 1), ({"query_prefix": "ask: "}, 1), ({"passage_prefix": "passage: "}, 2)):
         open_on_cpu("dense", corpus, encoder=encoder, **prefixes)
         assert sum(path.is_dir() for path in (tmp_path / "cache" / "vectors").iterdir()) == folders
@@ -217,17 +215,7 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     """On the sample, whose 18 gold passages MiniLM finds; the second command encodes nothing."""
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     caplog.set_level(logging.INFO, "lm_eval")
-    command = [
-        "retrieve",
-        "--mirror",
-        MINIATURE,
-        "--retriever",
-        "minilm",
-        "--minilm",
-        minilm,
-        "--encoder-device",
-        "cpu",
-    ]
+    command = f"retrieve --mirror {MINIATURE} --retriever minilm --minilm {minilm} --encoder-device cpu".split()
     row = r"^ndcg@10 +100\.0 +(?:\[[\d.]+, [\d.]+\]|-)   53$"
     assert main([*command, "-o", str(tmp_path / "file.run")]) == 0
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
@@ -272,9 +260,7 @@ def digest_of(folder: Path) -> str:
         (".cache/huggingface/download/config.json.metadata", "of hf download --local-dir", True),
     ],
 )
-def test_what_makes_the_vectors_counts_and_nothing_else(
-    tmp_path: Path, file: str, content: str | None, same: bool
-) -> None:
+def test_what_makes_the_vectors_counts_alone(tmp_path: Path, file: str, content: str | None, same: bool) -> None:
     first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b", {file: content})
     assert (digest_of(first) == digest_of(second)) is same
 

@@ -118,10 +118,8 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     write_llama_classifier(base, "CausalLM")
     model = transformers.LlamaForTokenClassification.from_pretrained(base, num_labels=2)
     model.config._name_or_path = model.name_or_path = "org/tiny-llama"
-    settings = peft.LoraConfig(
-        task_type="TOKEN_CLS", target_modules=["q_proj"], base_model_name_or_path="org/tiny-llama"
-    )
-    peft.get_peft_model(model, settings).save_pretrained(adapter)
+    how = peft.LoraConfig(task_type="TOKEN_CLS", target_modules=["q_proj"], base_model_name_or_path="org/tiny-llama")
+    peft.get_peft_model(model, how).save_pretrained(adapter)
     program = (
         "from detector_plugin import load_detector\nfrom detector_plugin.detector import describe\n"
         "import json\n"

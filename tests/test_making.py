@@ -112,9 +112,7 @@ def test_a_row_is_translated_with_its_tags_or_not_at_all(made: Path) -> None:
     assert found["question"] == "Warum rollte Laennec Papier zu einem Zylinder?"
     assert found["reference"].startswith("Das Stethoskop wurde 1816")
     assert [found["answer"][start:end] for start, end, _ in found["spans"]] == ["1826", "Er war ein heiterer Mann."]
-    assert (
-        found["article"] == "https://en.example/Stethoscope"
-    )  # that of the source: a split by article keeps both together
+    assert found["article"] == "https://en.example/Stethoscope"  # its source's: a split by article keeps both together
     said = counts(made / "translated.jsonl")
     assert said["replies"] == 4
     assert said["left_out"] == {"another language": 1, "a part of the text is missing": 1}
@@ -180,9 +178,6 @@ def test_the_evaluation_tasks_read_made_data(mirror: Path, made: Path, harness: 
     assert asked == {row["question"] for row in rows(made / "queries.jsonl")}
 
 
-# ------------------------------------------------------------------------------------------------------ a model of no use
-
-
 @pytest.mark.slow("loads torch, and generates with a model")
 def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llama: Path, tmp_path: Path) -> None:
     tasks = [steps.task_name(step) for step in steps.STEPS]
@@ -203,9 +198,6 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         with pytest.raises(UsageError, match=r"collect: nothing of [12] replies can be kept \(\S.*: \d"):
             collect([*(tmp_path / "again").rglob(f"samples_{steps.task_name(step)}_*.jsonl")], output)
         assert not output.exists()
-
-
-# --------------------------------------------------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize(
@@ -269,12 +261,10 @@ def test_a_translation_model_is_given_the_text_alone() -> None:
     given = {"source_language": "en", "parts": "answer"}
     (chat,) = prompts("mfava_translate", **given)
     (alone,) = prompts("mfava_translate", **given, translation_prompt="text", translation_prefix="<2de> ")
-    text = (
-        "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man.</subjective>"
-    )
+    text = "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man."
     assert chat.startswith("Translate the text below from English into German. Tags such as <entity> and </entity>")
-    assert chat.endswith(f"\n\n{text}")
-    assert alone == f"<2de> {text}"
+    assert chat.endswith(f"\n\n{text}</subjective>")
+    assert alone == f"<2de> {text}</subjective>"
 
 
 def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: Path) -> None:
@@ -293,9 +283,7 @@ def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: P
         collect([broken], tmp_path / "y.jsonl")
 
 
-def test_what_two_models_made_alike_is_kept_once(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_two_models_made_is_kept_once(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (samples,) = (made / "mfava_make_queries").rglob("samples_*.jsonl")
     for model in ("one", "two"):
         (tmp_path / model).mkdir()
@@ -305,9 +293,6 @@ def test_what_two_models_made_alike_is_kept_once(
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "queries: 4 de of 4 replies"
     assert "left out, a double of another row: 4" in said
-
-
-# ----------------------------------------------------------------------------------------------------- rows of one's own
 
 
 EMPTY = {**dict.fromkeys(TEXTS, ""), "language": "de", "spans": []}

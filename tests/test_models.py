@@ -250,10 +250,7 @@ def test_an_answer_knows_its_task_from_its_line_or_the_name_of_its_file(
 
 @pytest.mark.parametrize(
     "line",
-    [
-        *("{", "7", '{"response": "a"}', '{"id": 1}'),
-        *('{"doc": {}, "resps": [["a"]]}', '{"doc": {"id": 1}, "resps": []}'),
-    ],
+    ["{", "7", '{"response": "a"}', '{"id": 1}', '{"doc": {}, "resps": [["a"]]}', '{"doc": {"id": 1}, "resps": []}'],
 )
 def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
     tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
@@ -307,17 +304,13 @@ REFUSED: list[tuple[list[Any], dict[str, str], str]] = [
     ([], {}, "say where the answers are: --model_args path=FILE_OR_FOLDER$"),
     ([], {"path": "none"}, r"no file of answers .*\.jsonl\.gz\) at none$"),
     ([], {"path": "a.jsonl", "missing": "x"}, "missing='x' is none of refuse, skip, empty$"),
-    (
-        ["{", "[]"],
-        {"path": "a.jsonl"},
-        "none of the 2 lines of a.jsonl is a stored answer. A line is a JSON object with",
-    ),
+    (["{", "[]"], {"path": "a.jsonl"}, "none of the 2 lines of a.jsonl is a stored answer. A line is"),
     ([""], {"path": "a.jsonl"}, "no answers in a.jsonl$"),
     ([RELEASED], {"path": "a.jsonl", "model": "x"}, r"no answers of model 'x' in a.jsonl; they hold those of \['m'\]$"),
     (
         [{"id": 1, "results": {"m": "a", "n": "b"}}],
         {"path": "a.jsonl"},
-        r"the files hold answers of several models; say model=NAME, one of \['m', 'n'\]$",
+        r"the files hold answers of several models; say model=NAME, one of",
     ),
 ]
 
@@ -344,17 +337,9 @@ def test_an_answer_that_names_the_task_is_nearer(tmp_path: Path) -> None:
     ("missing", "requests", "says"),
     [
         ("refuse", [request(9), request(1, number=1)], "documents without a stored answer in .*: 1 of 2 of t. Among"),
-        (
-            "refuse",
-            [request(1), request(9, "u"), request(8, "v")],
-            "1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks",
-        ),
+        ("refuse", [request(1), request(9, "u"), request(8, "v")], "1 of 1 of u, 1 of 1 of v. Leave u, v out of"),
         ("refuse", [request(9, "u"), request(8)], "none of the 2 documents of t, u has .*e.g. '1'; asked for e.g. '9'"),
-        (
-            "skip",
-            [request(1), request(9, "u")],
-            "no document of u has .*leaves nothing to score; leave it out of --tasks",
-        ),
+        ("skip", [request(1), request(9, "u")], "no document of u has .*leaves nothing to score; leave it"),
     ],
 )
 def test_documents_without_an_answer_are_refused(tmp_path: Path, missing: str, requests: list[Any], says: str) -> None:

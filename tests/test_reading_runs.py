@@ -144,9 +144,6 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
         assert read_runs([tmp_path / "f"])[0].model == name
 
 
-# ------------------------------------------------------------------------------------------------------------- answers
-
-
 def test_an_answer_has_the_reading_of_every_filter(tmp_path: Path) -> None:
     rows = [
         row(
@@ -189,9 +186,7 @@ def test_a_file_that_changes_meanwhile_is_said(tmp_path: Path) -> None:
         answers[1]
 
 
-def test_what_runs_have_in_common_is_parsed_once(
-    two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_runs_share_is_parsed_once(two_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = (path.parent for path in two_models.rglob("results_*.json") if path.parent.name == "baseline-lexical")
     runs = read_runs([large_runs(source, tmp_path / "runs", 3, 60)])
     texts = [text for run in runs for text in run.tasks["nomiracl_de"].samples.read_text("utf-8").splitlines()]
@@ -208,9 +203,6 @@ def test_what_runs_have_in_common_is_parsed_once(
     parsed.clear()
     write_report(runs, tmp_path / "report.html", documents=4)
     assert len(parsed) == 4 * 3 * 2  # shown: documents, models, filters
-
-
-# ------------------------------------------------------------------------------------------------------------- samples
 
 
 @pytest.mark.parametrize(
@@ -273,8 +265,6 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
         samples_files(written(tmp_path / "m"))
 
 
-# ------------------------------------------------------------------------------------------------------- runs of two models
-
 DETECTOR = {"detector": "lexical", "detector_args": "{}", "calibration": "a", "calibration_annotations": ""}
 
 
@@ -321,9 +311,7 @@ def test_a_results_file_or_a_samples_file_alone(two_models: Path, tmp_path: Path
     assert len(task.answers()) == 9
 
 
-def test_of_several_runs_in_a_folder_the_newest_of_each_task_counts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_several_runs_the_newest_of_each_task_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     older = written(tmp_path, mine=[row(0)], bare=[row(0)])
     part = {"configs": {"mine": CONFIG}, "group_subtasks": {}, "versions": {"mine": 9.9}}
     newer = written(tmp_path, RESULTS | part, "2099-01-01T00-00-00")

@@ -42,9 +42,6 @@ def results(folder: Path) -> dict[str, Any]:
     return results_of(folder)
 
 
-# ------------------------------------------------------------------------------------------------------------ the table
-
-
 def printed(folder: Path, heading: str) -> list[list[str]]:
     """The cells of a printed table, row by row, below its heading."""
     lines = (folder / "printed.txt").read_text("utf-8").splitlines()
@@ -87,9 +84,6 @@ def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, re
     assert [(row[2], row[4]) for row in rows] == [
         (cells[3].strip(), cells[5].strip()) for cells in (line.split("|") for line in again)
     ]
-
-
-# ------------------------------------------------------------------------------------------------------------ the files
 
 
 def test_every_file_is_strict_json(folder: Path) -> None:
@@ -145,8 +139,6 @@ def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
                 assert (name, value * sample["response_words"]) == ("detected_rate", sample["hallucinated_words"])
 
 
-# --------------------------------------------------------------------------------------------------- the harness's tasks
-
 THEIRS = """
 task: theirs
 dataset_path: json
@@ -174,9 +166,6 @@ def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
     assert "figures" not in (got["configs"]["theirs"]["metadata"] or {})
 
 
-# --------------------------------------------------------------------------------------------------- where they will lie
-
-
 def test_a_folder_is_tried_before_the_first_request_and_left_as_it_was(tmp_path: Path) -> None:
     def ran(output: Path) -> None:
         tracker = EvaluationTracker(output_path=str(output))
@@ -188,9 +177,6 @@ def test_a_folder_is_tried_before_the_first_request_and_left_as_it_was(tmp_path:
     (tmp_path / "a_file").touch()
     with pytest.raises(UsageError, match=r"^nothing can be written to .*a_file/baseline-abstain: Not a dir"):
         ran(tmp_path / "a_file")
-
-
-# ------------------------------------------------------------------------------------------------------ names of models
 
 
 @pytest.mark.parametrize(

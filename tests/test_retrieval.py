@@ -57,21 +57,14 @@ def ids(ranking: Ranking) -> list[str]:
     return [passage for passage, _ in ranking]
 
 
-# ------------------------------------------------------------------------------------------------------------- corpus
-
-
 def test_a_corpus_is_a_table_of_passages(tsv: Path) -> None:
     corpus = Corpus.open(tsv)
     assert len(corpus) == 4
     assert corpus[0] == Passage("p1", "Tides", 'The "moon" pulls the water of the sea.')
     assert corpus.passage("p3").title == "Violin"
     assert corpus.contents(1, 3) == ["Bread Bread is made of flour and water.", "Violin A violin has four strings."]
-    assert corpus.ids_of_texts(["Bread is made of flour and water. ", "nowhere"]) == {
-        "Bread is made of flour and water.": "p2"
-    }
-
-
-# -------------------------------------------------------------------------------------------------------------- ranks
+    bread = "Bread is made of flour and water."
+    assert corpus.ids_of_texts([f"{bread} ", "nowhere"]) == {bread: "p2"}
 
 
 def test_a_question_without_a_known_word_and_no_question_at_all_are_survived(tsv: Path) -> None:
@@ -86,9 +79,6 @@ def test_it_says_what_its_rankings_depend_on(tsv: Path) -> None:
     assert described[0] == described[1]
     assert re.fullmatch(r"bm25s \d+\.\d+\.\d+", described[0].pop("library"))
     assert described[0] == {"retriever": "bm25", "k1": 1.5, "b": 0.75, "method": "lucene"}
-
-
-# -------------------------------------------------------------------------------------------------------------- parts
 
 
 def words(first: int, last: int) -> str:
@@ -148,9 +138,8 @@ def test_a_passage_has_the_score_of_its_best_part_among_all_parts(tsv: Path, tmp
         for number, part in enumerate(split_passage(passage))
     ]
     apart = BM25(Corpus.open(write_corpus(tmp_path / "parts.tsv", parts)))
-    for found, of_parts in zip(
-        BM25(corpus, split=True).search(questions, 4), apart.search(questions, len(parts)), strict=True
-    ):
+    split = BM25(corpus, split=True).search(questions, 4)
+    for found, of_parts in zip(split, apart.search(questions, len(parts)), strict=True):
         best: dict[str, float] = {}
         for part, score in of_parts:
             passage = part.split(".")[0]
@@ -186,9 +175,6 @@ def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
     monkeypatch.setattr(bm25, "_BLOCK", 3)
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "another cache"))
     assert BM25(corpus, split).search(questions, 4) == whole
-
-
-# -------------------------------------------------------------------------------------------------------------- index
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -238,8 +224,6 @@ def test_processes_that_start_together_share_one_index(tsv: Path, tmp_path: Path
     assert len([p for p in (tmp_path / "cache" / "bm25").iterdir() if p.is_dir()]) == 1
 
 
-# --------------------------------------------------------------------------------------- lm-eval-grounded retrieve
-
 METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
 BM25_ON_THE_SAMPLE = """\
 metric        bm25      95 % bounds   paper (178,891 passages)
@@ -276,7 +260,7 @@ def retrieved(
     return call
 
 
-def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_the_same(
+def test_the_command_prints_the_table_and_writes_a_run_that_gives_the_same(
     retrieved: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     first = run([command("lm-eval-grounded"), *RETRIEVE, "--retriever", "bm25", "-o", "bm25.run"], tmp_path)
@@ -345,12 +329,8 @@ def test_bm25_wakes_neither_torch_nor_transformers(tmp_path: Path) -> None:
         "import sys; from lm_eval_tasks.cli import main; status = main(sys.argv[1:]);"
         "print(status, sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
     )
-    assert (
-        run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path).stdout.splitlines()[-1] == "0 []"
-    )
-
-
-# ------------------------------------------------------------------------------------------------------- the real data
+    done = run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:

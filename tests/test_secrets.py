@@ -138,9 +138,8 @@ def test_every_form_of_the_table_is_a_secret_in_any_text(name: str, example: str
         text, shown = before + prefix + rest + behind, before + stays + BLANK + behind
         assert (blank(text), blank(shown)) == (shown, shown)
         hidden, (_, moved) = masked(text), blank_text(text)
-        assert (
-            hidden == before + stays + re.sub(r"\S", "x", text[len(before + stays) : len(text) - len(behind)]) + behind
-        )
+        secret = text[len(before + stays) : len(text) - len(behind)]
+        assert hidden == before + stays + re.sub(r"\S", "x", secret) + behind
         assert [moved(0), moved(len(text))] == [0, len(shown)]
     if name != "Private key":
         assert blank(f"The prefix {prefix} is no key.") == f"The prefix {prefix} is no key."
@@ -313,9 +312,7 @@ def test_no_command_shows_or_writes_a_secret(
     monkeypatch.chdir(written)
     lexical, answer = (planted(two_models / f"baseline-{name}", given / name) for name in ("lexical", "answer"))
     tagged, untagged = planted(closed_book, given / "runs" / "tagged"), planted(predicted, given / "untagged")
-    replies, articles = (
-        Path(__file__).parent / "data" / "making" / f"{name}.jsonl" for name in ("replies", "articles")
-    )
+    replies, articles = (Path(__file__).parent / f"data/making/{name}.jsonl" for name in ("replies", "articles"))
     of_articles = {"articles": str(articles), "language": "de"}
     in_this_process(["mfava_make_queries"], "replay", f"path={replies}", given / "made", metadata=of_articles)
     made = planted(files_of(given / "made"), given / "questions")

@@ -134,11 +134,7 @@ def test_which_answers_are_of_one_text_stands_in_the_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("number", "clusters", "said"),
-    [
-        (FEW, (), "texts: 20)"),
-        (FEW - 1, (), "texts: 19, so few that"),
-        (FEW, (0, *range(FEW - 1)), "texts: 19, so few"),
-    ],
+    [(FEW, (), "texts: 20)"), (FEW - 1, (), "texts: 19, so few"), (FEW, (0, *range(FEW - 1)), "texts: 19, so few")],
 )
 def test_the_line_after_a_run_says_that_there_are_few(
     number: int, clusters: tuple[int, ...], said: str, caplog: pytest.LogCaptureFixture

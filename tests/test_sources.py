@@ -103,7 +103,7 @@ def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_pat
     assert locate(repository, path, tmp_path) == own
 
 
-def test_the_environment_names_a_mirror_and_the_argument_is_stronger(
+def test_the_environment_names_a_mirror_and_an_argument_is_stronger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
@@ -268,9 +268,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_folders_come_in_one_download_and_are_verified(
-    serve: Callable[..., None], requests: list[str], tmp_path: Path
-) -> None:
+def test_folders_come_in_one_verified_download(serve: Callable[..., None], requests: list[str], tmp_path: Path) -> None:
     serve([plain(f"{TOP}/README.md"), *WHOLE, plain(f"{TOP}/data/sv/a.txt")])
     local = sources.fetch(GERMAN)
     assert contents(local) == FOLDERS["data/de/"]
@@ -338,7 +336,7 @@ def test_an_archive_that_unpacks_without_end_is_refused_whatever_holds_the_bytes
         sources.fetch(GERMAN)
 
 
-def test_a_download_that_a_killed_process_left_is_used(
+def test_the_download_of_a_killed_process_is_used(
     serve: Callable[..., None], requests: list[str], tmp_path: Path
 ) -> None:
     serve(WHOLE)
@@ -378,9 +376,7 @@ def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.
         (["sources", "--fetch", "*", "--mirror", "x"], "--mirror is read, never written"),
     ],
 )
-def test_the_command_line_says_what_is_wrong(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_is_wrong(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 

@@ -293,9 +293,7 @@ def _parts(encoded: Encoded, room: int) -> list[Example]:
 @pytest.mark.parametrize(
     ("reference", "answer", "room"), [(0, 9, 16), (5, 9, 16), (300, 9, 40), (40, 200, 40), (500, 500, 40)]
 )
-def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
-    reference: int, answer: int, room: int
-) -> None:
+def test_each_part_of_an_answer_has_the_nearest_of_the_reference(reference: int, answer: int, room: int) -> None:
     """Held against all pairs of parts: the first of the best."""
     draw = np.random.default_rng(reference)
     encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
