@@ -139,8 +139,6 @@ def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness,
     assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
 
-# ------------------------------------------------------------------------------------------------------- each document
-
 CALIBRATED = {**SETTINGS, "calibration": "c@1", "language": "en"}
 DETECTOR = {"name": "a", "version": "1", "licence": ""}
 

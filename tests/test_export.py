@@ -151,8 +151,6 @@ def test_columns_are_chosen(columns: list[str], tmp_path: Path) -> None:
     assert {tuple(row) for row in found} == {("id", "answerable", *columns)}
 
 
-# ------------------------------------------------------------------------------------------ a folder for each task
-
 FIRST, SECOND = "2026-01-01T00-00-00.000001", "2026-01-02T00-00-00.000001"
 CONFIG = {"dataset_path": "owner/data", "test_split": "test", "metric_list": [{"metric": "accuracy"}]}
 

@@ -97,8 +97,6 @@ def test_a_figure_in_a_file_has_no_nan() -> None:
     ]
 
 
-# -------------------------------------------------------------------------------------------------------------- resamples
-
 VALUES = [0.0, 1.0, 0.25, 0.75, 0.5, 1.0, 0.125]
 
 
@@ -133,9 +131,7 @@ def test_bounds_of_a_mean_of_fewer_numbers_are_those_that_differences_have() -> 
         ([NAN], (NAN, NAN, NAN)),
     ],
 )
-def test_a_spread_has_percentiles_and_the_standard_deviation(
-    resampled: Any, expected: tuple[float, float, float]
-) -> None:
+def test_a_spread_has_percentiles_and_a_deviation(resampled: Any, expected: tuple[float, float, float]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = spread(np.array(resampled, dtype=float))
@@ -261,9 +257,6 @@ def test_a_mean_of_means_counts_by_the_strata_of_each() -> None:
         assert found[:5] == approx(mean)
         strata = zip((0.1, 0.2, 0.6, 0.9), (10, 20, 5, 10), quarters, strict=True)
         assert [*map(tuple, found.strata)] == [pytest.approx((s, n, q / sum(quarters))) for s, n, q in strata]
-
-
-# -------------------------------------------------------------------------------------------------------- balanced error
 
 
 BALANCED_CASES = [

@@ -85,9 +85,8 @@ def test_the_shipped_calibration_of_the_papers_detector_is_table_10(shared: Path
     assert len(rows) == 5 + 27
     for row in rows:
         entry = entries[row["language"], row["annotations"]]
-        assert (100 * entry.precision, 100 * entry.recall) == pytest.approx(
-            (float(row["precision"]), float(row["recall"]))
-        )
+        published = [float(row[name]) for name in ("precision", "recall")]
+        assert [100 * entry.precision, 100 * entry.recall] == pytest.approx(published)
         if row["language"] not in ("cantonese", "chinese", "hebrew"):  # whose runs differ most
             f1 = 2 * entry.precision * entry.recall / (entry.precision + entry.recall)
             assert f1 == pytest.approx(float(row["f1"]) / 100, abs=0.02)
@@ -140,11 +139,7 @@ def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, 
 @pytest.mark.parametrize(
     ("wild", "calibration", "expected"),
     [
-        (
-            [[5, 20], [1, 20]],
-            [[6, 2, 2, 10], [3, 1, 2, 14]],
-            (0.15, 0.15 * 13 / 12, (0.15 - 3 / 27) / (9 / 13 - 3 / 27)),
-        ),
+        ([[5, 20], [1, 20]], [[6, 2, 2, 10], [3, 1, 2, 14]], (0.15, 0.15 * 13 / 12, (0.15 - 1 / 9) / (9 / 13 - 1 / 9))),
         ([5, 20], None, (0.25, NAN, NAN)),  # one cluster
         ([[5, 20]], [[0, 2, 3, 5]], (0.25, NAN, 1 / 8)),  # TPR 0, FPR 2/7: (1/4 - 2/7) / (0 - 2/7)
         ([[5, 20]], [[0, 0, 0, 0]], (0.25, NAN, NAN)),
@@ -164,9 +159,7 @@ def test_errors_of_other_languages_give_no_rate_where_false_alarms_are_as_likely
     wild, tpr = np.array([[30, 100]]), 20.5 / 26
     cell = np.tile([4, 1, 1, 4], (5, 1))  # of five answers
     for of_cell, corrected in ((cell, (0.3 - 1 + tpr) / (2 * tpr - 1)), (cell[:, [2, 3, 0, 1]], NAN)):
-        detected, _, rogan_gladen = rates(
-            wild, expected_errors({language: {"m": of_cell} for language in ("de", "fr")})
-        )
+        detected, _, rogan_gladen = rates(wild, expected_errors({code: {"m": of_cell} for code in ("de", "fr")}))
         assert (detected, rogan_gladen) == pytest.approx((0.3, corrected), nan_ok=True)
 
 
@@ -277,9 +270,7 @@ def test_words_are_flagged_by_any_of_their_characters() -> None:
 
 
 @pytest.mark.parametrize(("flagged", "known"), [(0, False), (1, False), (30, True)])
-def test_nothing_is_known_of_answers_in_which_less_is_flagged_than_where_nothing_is_made_up(
-    flagged: int, known: bool
-) -> None:
+def test_nothing_is_known_where_less_is_flagged_than_by_false_alarm_alone(flagged: int, known: bool) -> None:
     """No flagged word is no estimate of 0.000 without error: neither corrected rate is measurable then."""
     answers = np.array([[flagged, 100]] * 20)
     calibration = np.array([[16 + i % 3, 4 + i % 2, 4, 40] for i in range(12)])  # FPR 10 %

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,14 @@ from lm_eval_tasks.memerag.dataset import HARD_TO_TELL, LANGUAGES, LONGEST, REPO
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import command, results_of, run
+from tests.conftest import Harness, command, results_of, run
+from tests.labelled_facts import write_lines
 from tests.logged_runs import in_this_process
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.miniature import MINIATURE, SAMPLE
 
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:
     return list(dataset.load(language, **options)["evaluation"])
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.one_python("what the public data hold")
@@ -68,9 +62,6 @@ def test_real_answers_are_their_sentences(
     judged = dataset.load_sentences(language, annotators=annotators, mirror=hub)["evaluation"]
     assert Counter(judged["label"]) == numbers
     assert len(set(judged["id"])) == len(judged)
-
-
-# ----------------------------------------------------------------------------------------------------------- bad input
 
 
 def line(*labelled: tuple[Any, Any], context: Any = ("Warsaw is in Poland.",)) -> dict[str, Any]:
@@ -125,9 +116,7 @@ def test_what_is_no_judged_answer_is_refused_with_its_line(tmp_path: Path, row: 
 
 
 def test_a_file_without_a_judged_sentence_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "github" / REPOSITORY / file_of("de", "one")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(line(("Who knows?", HARD_TO_TELL))), "utf-8")
+    write_lines(tmp_path / "github" / REPOSITORY / file_of("de", "one"), [line(("Who knows?", HARD_TO_TELL))])
     with pytest.raises(CorruptSource, match=r"no answer of MEMERAG with a judged sentence \(sentences left out, as"):
         documents("de", mirror=str(tmp_path))
     with pytest.raises(ValueError, match="memerag_de: unknown annotators 'five'; known are majority, one"):
@@ -140,8 +129,6 @@ def test_sentences_stand_one_after_another_with_their_own_white_space() -> None:
     assert found.answer == "A b.  C. D.\n\nE?."
     assert [found.answer[span.start : span.end] for span, _ in found.sentences] == ["A b.", "C.", "D.", "E?."]
 
-
-# -------------------------------------------------------------------------------------------------------------- scores
 
 ANSWER = "Warsaw is in Poland. It has nine rivers. Who knows? Fine."
 PLACES = [(0, 20, SUPPORTED), (21, 40, NOT_SUPPORTED), (41, 51, HARD_TO_TELL), (52, 57, NOT_SUPPORTED)]
@@ -243,15 +230,11 @@ def test_an_unread_verdict_is_in_no_denominator_but_its_own() -> None:
     assert detection.balanced_accuracy.figure_of([None, [1, 0, 0, 0], [0, 0, 0, 1]]).n == 2
 
 
-# ---------------------------------------------------------------------------------------------------------------- runs
-
-
 def test_what_people_judged_scores_one(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: a language model that tags what is not supported."""
     rows = [row for language in LANGUAGES for row in documents(language, **SAMPLE)]
     told = [{"id": r["id"], "language": r["language"], "response": f"<think>Hm.</think>{r['target']}"} for r in rows]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, told)), "utf-8")
-    got = harness(["memerag"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    got = harness(["memerag"], "replay", f"path={write_lines(tmp_path / 'a.jsonl', told)}", metadata=SAMPLE)
     for metric in ("balanced_accuracy", "auc", "sentence_f1", "f1"):
         assert got["groups"]["memerag"][f"{metric},tags"] == got["results"]["memerag_hi"][f"{metric},tags"] == 1
     left_out = got["configs"]["memerag_hi"]["metadata"]["provenance"]["left_out"]
@@ -265,7 +248,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         replies = [f"Verdict: {row['label'] if at % often else SUPPORTED}" for at, row in enumerate(judged)]
         replies[7] = "I cannot say."
         rows = [{"id": row["id"], "response": reply} for row, reply in zip(judged, replies, strict=True)]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        write_lines(tmp_path / f"{name}.jsonl", rows)
         judge = f"--model replay --model_args path={name}.jsonl --tasks memerag_judge_de --log_samples".split()
         run([command("lm_eval"), *judge, "--metadata", f"mirror={hub}", "--output_path", name], tmp_path)
         results[name] = results_of(tmp_path / name)["results"]["memerag_judge_de"]
@@ -275,17 +258,13 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         for metric, score in scores.items():
             assert results[name][f"{metric},verdict"] == pytest.approx(score(wrong, flagged))
         assert results[name]["unread_rate,verdict"] == pytest.approx(1 / 458)
-    by_metric = {
-        row.metric.name: row for row in compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"])).differences
-    }
+    comparison = compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"]))
+    by_metric = {row.metric.name: row for row in comparison.differences}
     for metric, row in by_metric.items():
         values = tuple(results[name][f"{metric},verdict"] for name in ("good", "bad"))
         assert (row.result.first, row.result.second) == pytest.approx(values)
         assert (row.better, row.significant, row.unit) == (0, True, "passages")  # of questions
     assert by_metric.keys() == {"balanced_accuracy", "sentence_f1"}
-
-
-# ----------------------------------------------------------------------------------------------------------- calibration
 
 
 def test_runs_make_a_calibration_of_rag_answers(
@@ -302,10 +281,8 @@ def test_runs_make_a_calibration_of_rag_answers(
     entry = load_calibration(file).for_language("de", "rag")
     assert entry is not None
     assert entry.source == "memerag_de"
-    judged = [
-        row["answer"][s["start"] : s["end"]] for row in rows for s in row["sentences"] if s["label"] != HARD_TO_TELL
-    ]
-    assert sum(entry.counts or ()) == sum(len(text.split()) for text in judged)
+    judged = [(row["answer"], s) for row in rows for s in row["sentences"] if s["label"] != HARD_TO_TELL]
+    assert sum(entry.counts or ()) == sum(len(answer[s["start"] : s["end"]].split()) for answer, s in judged)
     assert load_calibration(file).for_language("de") is None
     doc = mfava.load("de", calibration=file, mirror=MINIATURE)["evaluation"][0]
     assert in_force(CalibrationKey.from_document(doc, load_calibration(file).detector), "mfava_de") is None

@@ -25,11 +25,9 @@ from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset
 from lm_eval_tasks.mfava import task as estimation
 from lm_eval_tasks.models.detector import HallucinationDetector
-from tests.conftest import figures_of
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.conftest import Harness, figures_of
+from tests.labelled_facts import write_lines
+from tests.miniature import MINIATURE, SAMPLE
 
 
 class EveryThirdWord:
@@ -41,11 +39,9 @@ class EveryThirdWord:
         self.calls: list[int] = []
         self.asked: list[tuple[str, str, str | None, str]] = []
 
-    def detect(
-        self, references: Sequence[str], answers: Sequence[str], *languages_and_questions: Any
-    ) -> list[list[Span]]:
+    def detect(self, references: Sequence[str], answers: Sequence[str], *others: Any) -> list[list[Span]]:
         self.calls.append(len(answers))
-        self.asked += zip(references, answers, *languages_and_questions, strict=True)
+        self.asked += zip(references, answers, *others, strict=True)
         return [[Span(*word.span(), "entity") for word in [*re.finditer(r"\S+", text)][2::3]] for text in answers]
 
 
@@ -64,10 +60,8 @@ def third(monkeypatch: pytest.MonkeyPatch) -> EveryThirdWord:
 
 def calibration(path: Path, languages: dict[str, dict[str, list[list[int]]]], name: str, version: str = "1") -> str:
     """A calibration file of word counts by language and kind."""
-    errors = {
-        code: {kind: from_counts(rows, "by hand") for kind, rows in kinds.items()} for code, kinds in languages.items()
-    }
-    Calibration({"name": name, "version": version, "licence": "CC0"}, errors).save(path)
+    by_hand = {c: {kind: from_counts(rows, "by hand") for kind, rows in of.items()} for c, of in languages.items()}
+    Calibration({"name": name, "version": version, "licence": "CC0"}, by_hand).save(path)
     return str(path)
 
 
@@ -86,9 +80,6 @@ def run_third(harness: Harness, third: EveryThirdWord, tmp_path: Path, caplog: p
             return harness([*tasks] or ["mfava_de"], "grounded-baseline", f"strategy={strategy}", metadata=given)
 
     return run
-
-
-# Estimation
 
 
 def test_the_rates_of_a_run_are_those_counted_by_hand(run_third: Run, third: EveryThirdWord, tmp_path: Path) -> None:
@@ -171,9 +162,8 @@ def test_a_doubtful_estimate_is_said_to_be_one(
 def test_a_calibration_must_be_of_the_detector_and_should_be_of_the_language(
     run_third: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    got = run_third(
-        "mfava_de", "mfava_fi", errors={"fi": {"silver": [[6, 2, 4, 8]] * 5}}, calibrated=("tests/third", "0")
-    )
+    errors = {"fi": {"silver": [[6, 2, 4, 8]] * 5}}
+    got = run_third("mfava_de", "mfava_fi", errors=errors, calibrated=("tests/third", "0"))
     with pytest.raises(CalibrationError, match="it is of detector 'tests/third', and the detector in use is 'lexical'"):
         dataset.load("de", calibration=str(tmp_path / "c.json"), mirror=MINIATURE)
     assert "estimated_rate,answer" not in got["results"]["mfava_de"]
@@ -245,9 +235,6 @@ def test_a_calibration_of_a_prompted_model_is_found_by_its_name(tmp_path: Path) 
         calibrated.calibration_of("llm", {"pretrained": "R"}, file)
 
 
-# Detection
-
-
 def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: what a model said is scored; the target itself scores 1."""
     tasks = [f"mfava_detection_{language}_gold{suffix}" for language in ("ar", "zh") for suffix in ("", "_category")]
@@ -256,8 +243,7 @@ def test_a_language_model_that_tags_as_people_did_is_perfect(harness: Harness, t
         for language in ("ar", "zh")
         for doc in detection.load(language, "gold", mirror=MINIATURE)["evaluation"]
     ]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    whole = harness(tasks, "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    whole = harness(tasks, "replay", f"path={write_lines(tmp_path / 'a.jsonl', rows)}", metadata=SAMPLE)
     got = whole["results"]
     for task in tasks:
         figures = figures_of(whole, task)

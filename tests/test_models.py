@@ -8,7 +8,6 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +22,9 @@ from lm_eval_tasks.harness import Unanswered
 from lm_eval_tasks.models.baseline import GroundedBaseline, coverage
 from lm_eval_tasks.models.replay import Replay, StoredAnswer
 from lm_eval_tasks.nomiracl.dataset import load
+from tests.conftest import Harness
 from tests.miniature import MINIATURE
 
-Harness = Callable[..., dict[str, Any]]
 YES, NO = "Yes, answer is present", "I don't know"
 
 JUDGED = {

@@ -7,7 +7,7 @@ import logging
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
 from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
-from tests.conftest import figures_of
-from tests.miniature import MINIATURE
+from tests.conftest import Harness, figures_of
+from tests.labelled_facts import write_lines
+from tests.logged_runs import lines
+from tests.miniature import MINIATURE, SAMPLE
 from tests.test_character_labels import published_iou, published_rho
 
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
 ROOT = f"github/{REPOSITORY}"
 GERMAN = LANGUAGES["de"]
 
@@ -49,9 +49,6 @@ class Flags:
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:
     return list(dataset.load(language, **options)["evaluation"])
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -93,9 +90,8 @@ def test_real_answers_have_their_contexts(hub: str, language: str, answers: int,
     found = documents(language, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     assert len({row["model"] for row in found}) == models
-    counts = [
-        count_words(row["answer"], language, [Span(s["start"], s["end"]) for s in row["spans"]], []) for row in found
-    ]
+    spans = ([Span(s["start"], s["end"]) for s in row["spans"]] for row in found)
+    counts = [count_words(row["answer"], language, marked, []) for row, marked in zip(found, spans, strict=True)]
     words, hallucinated = sum(map(sum, counts)), sum(count.fn for count in counts)
     assert hallucinated / words == pytest.approx(share, abs=5e-4)
 
@@ -112,8 +108,6 @@ def test_what_a_language_does_not_have_is_refused(options: dict[str, str], messa
     with pytest.raises(UsageError, match=f"^mushroom_ca: .*{message}"):
         dataset.load_task(task_language="ca", **options)
 
-
-# ----------------------------------------------------------------------------------------------------------- bad input
 
 HARD = [
     # labels, spans in a text of 10 characters, counted
@@ -168,9 +162,9 @@ def mirror(tmp_path: Path) -> Path:
 def rewritten(mirror: Path, **changes: Any) -> Path:
     """The test answers with other values in the second row; ``None`` takes a column away."""
     path = mirror / ROOT / GERMAN.answers_file("test")
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = lines(path)
     rows[1] = {key: value for key, value in {**rows[1], **changes}.items() if value is not None}
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")  # surrogates, too
     return path
 
 
@@ -256,9 +250,6 @@ def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
     assert dataset.subject("https://ca.wikipedia.org/wiki/Lluís_IX_(rei)") == "lluis ix"
 
 
-# ---------------------------------------------------------------------------------------------------------------- runs
-
-
 def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
     got = harness(["mushroom"], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert {f"mushroom_{language}" for language in LANGUAGES} < got["results"].keys()
@@ -276,8 +267,7 @@ def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
 def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: a language model that tags as the annotators did."""
     rows = [{"id": row["id"], "response": f"<think>Hm.</think>{row['target']}"} for row in documents("zh", **SAMPLE)]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    whole = harness(["mushroom_zh"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    whole = harness(["mushroom_zh"], "replay", f"path={write_lines(tmp_path / 'a.jsonl', rows)}", metadata=SAMPLE)
     got = whole["results"]["mushroom_zh"]
     for metric in ("iou", "precision", "recall", "f1"):
         assert got[f"{metric},tags"] == figures_of(whole, "mushroom_zh")[metric]["value"] == 1

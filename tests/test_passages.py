@@ -8,11 +8,10 @@ import math
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,14 +26,10 @@ from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava.annotations import SILVER_ROWS, is_unplaced, passages_of
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
 from tests.development.mfava_passages import table_of
 from tests.miniature import MINIATURE
 from tests.paired import compare_ratios
-
-Harness = Callable[..., dict[str, Any]]
-
-# ---------------------------------------------------------------------------------------------- documents and values
 
 
 def test_rows_of_one_text_have_one_passage_and_the_texts_of_other_languages_their_own() -> None:

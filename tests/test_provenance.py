@@ -22,9 +22,8 @@ from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
-from tests.miniature import MINIATURE, MINIATURE_FOLDER
-
-Harness = Callable[..., dict[str, Any]]
+from tests.conftest import Harness
+from tests.miniature import MINIATURE, MINIATURE_FOLDER, SAMPLE
 
 
 def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
@@ -33,9 +32,6 @@ def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# ------------------------------------------------------------------------------------------------------------- digests
 
 
 def test_digests_are_those_of_sha256_and_of_git(tmp_path: Path) -> None:
@@ -65,8 +61,6 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
     os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # same size, same time of change: as `cp -p` does
     assert sha256_of(file) == digest(file) != first
 
-
-# ------------------------------------------------------------------------------------------------------------- loaders
 
 OF_SAMPLE = {"max_samples": 250, "seed": 42, "max_passage_tokens": 370, "passage_tokenizer": None}
 ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
@@ -136,8 +130,6 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
     assert record_of(load(MINIATURE)) == record  # in this process, and from what lies on disk
 
 
-# ------------------------------------------------------------------------------------------------------- comparability
-
 TABLE_9, OTHER = "the paper's Table 9 has 984", "its checksum is another"
 SILVER = "datasets/hallucination_detection/silver/Finnish/silver_finnish.json"
 REAL = [
@@ -169,19 +161,11 @@ def test_the_published_questions_are_at_most_the_papers_sample() -> None:
     assert all(0 < number <= 250 for subsets in table.values() for number in subsets.values())
 
 
-# ------------------------------------------------------------------------------------------------------ the whole task
-
-
 def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     provenance._LOGGED.clear()
     with caplog.at_level(logging.WARNING, "lm_eval"):
-        got = harness(
-            ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
-            "grounded-baseline",
-            "strategy=lexical",
-            metadata={"mirror": MINIATURE},
-            limit=2,
-        )
+        tasks = ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"]
+        got = harness(tasks, "grounded-baseline", "strategy=lexical", metadata=SAMPLE, limit=2)
     said = {task: config["metadata"]["provenance"] for task, config in got["configs"].items()}
     for task, record in said.items():
         assert record == json.loads(json.dumps(record, allow_nan=False))
@@ -205,12 +189,8 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
 def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> None:
     tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
     got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
-    got["configs"] |= harness(
-        ["mfava_detection_de_gold", "mushroom_de"],
-        "hallucination-detector",
-        "detector=lexical",
-        metadata={"mirror": MINIATURE},
-    )["configs"]
+    measured = ["mfava_detection_de_gold", "mushroom_de"]
+    got["configs"] |= harness(measured, "hallucination-detector", "detector=lexical", metadata=SAMPLE)["configs"]
     assert {task: (config["dataset_path"], config["test_split"]) for task, config in got["configs"].items()} == {
         "nomiracl_de": ("miracl/nomiracl", "test"),
         "clapnq_gold": ("PrimeQA/clapnq", "validation"),
@@ -221,9 +201,7 @@ def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> N
 
 
 def test_picked_documents_are_said(harness: Harness) -> None:
-    got = harness(
-        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": MINIATURE}, samples={"nomiracl_de": [1, 3, 5]}
-    )
+    got = harness(["nomiracl_de"], "grounded-baseline", metadata=SAMPLE, samples={"nomiracl_de": [1, 3, 5]})
     record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
     assert record["run"]["samples"] == [1, 3, 5]
     assert record["not_comparable"][-1] == "3 of 8 documents were asked for (--samples)"
@@ -241,10 +219,8 @@ def test_what_cannot_be_written_down_costs_no_results(
 
 def test_what_is_recorded_is_strict_json_without_places_of_this_machine() -> None:
     here = str(Path.cwd())
-    said = {
-        "a": [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"],
-        3: (float("nan"), float("inf"), 0.5, None, True),
-    }
+    places = [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"]
+    said = {"a": places, 3: (float("nan"), float("inf"), 0.5, None, True)}
     found = provenance.strict_json(said)
     name = Path(here).name
     assert found == {"a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"], "3": [None, None, 0.5, None, True]}

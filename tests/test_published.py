@@ -23,16 +23,12 @@ from tests.test_published_tables import figure
 
 SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
 
-# ---------------------------------------------------------------------------------------------------------- which rows
-
 
 def test_tasks_and_metrics_that_no_paper_has_have_no_rows() -> None:
     unknown = ("nomiracl_th error_rate", "nomiracl_bn error_rate", "clapnq_gold k_precision", "my_own_task rougeL")
     assert [rows_for(*names.split()) for names in unknown] == [[]] * 4
     assert len(rows_for("clapnq_gold_llama", "rougeL")) == 26
 
-
-# --------------------------------------------------------------------------------------------------------- what differs
 
 BY_GPT = ("nomiracl_released", "gpt-4-azure", "nomiracl_en")
 IN_TABLE_5 = ("clapnq_table5", "Mistral-7B-Instruct", "clapnq_gold")
@@ -59,6 +55,7 @@ LIMITED, CORPUS = "the first 4 of 500 documents (--limit)", "the corpus holds 5,
 IN_TABLE_4, WHOLE = ("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), ("clapnq_table5", "Full Passage", "clapnq_gold")
 RANKED = ("mushroom_ranking", "MSA", "mushroom_ar")
 THEIRS = "mfava-llama-3-8b-multi-bidirect"
+OF_THEIRS = f"theirs is {THEIRS}"
 PROMPT = "prompt Llama's, theirs for this model is FLAN-T5's"
 RELEVANT, LEXICAL = {"options": {"subset": "relevant"}}, {"detector": {"name": "lexical"}}
 E5, BM25 = {"retriever": "e5", "top_k": 3}, {"retriever": "bm25", "top_k": 5}
@@ -97,12 +94,7 @@ def lacking(task: str, *reasons: str, **more: Any) -> TaskRun:
         ),
         # A retriever is what Table 4 compares, whatever prompt came after it.
         (IN_TABLE_4, "ndcg@10", task_run("clapnq_rag_gpt", {}), []),
-        (
-            IN_FIGURE_4,
-            "estimated_rate",
-            task_run("mfava_de", LEXICAL),
-            [f"detector lexical, theirs is {THEIRS}", WORDS],
-        ),
+        (IN_FIGURE_4, "estimated_rate", task_run("mfava_de", LEXICAL), [f"detector lexical, {OF_THEIRS}", WORDS]),
         (IN_FIGURE_4, "estimated_rate", task_run("mfava_de", {"detector": {"name": THEIRS}}), [WORDS]),
         (RANKED, "iou", task_run("mushroom_ar", {"split": "test"}), []),
     ],
@@ -126,17 +118,12 @@ def test_a_figure_of_a_split_that_is_not_public_says_so() -> None:
         ({"do_sample": False}, "replay", []),
     ],
 )
-def test_how_answers_were_made_is_said_beside_the_difference(
-    generation: dict[str, Any], model: str, said: list[str]
-) -> None:
+def test_how_answers_were_made_is_said_beside_it(generation: dict[str, Any], model: str, said: list[str]) -> None:
     row = figure(*BY_GPT, "error_rate")
     found = generation_notes(row, task_run("nomiracl_en", {}, **generation), model)
     assert [reason.partition(" (")[0] for reason in found] == said
     unknown = figure(*IN_TABLE_5, "rougeL", split="validation")
     assert generation_notes(unknown, task_run("clapnq_gold", {}, **generation), model) == []
-
-
-# ------------------------------------------------------------------------------------------------------------ beside runs
 
 
 def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_models: Path) -> None:
@@ -211,9 +198,6 @@ def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
     assert all(abs(against.difference) < rounding[metric] for metric, (_, against) in same.items())
 
 
-# --------------------------------------------------------------------------------------------- `compare --paper`
-
-
 def test_one_run_of_other_files_is_not_comparable(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, two_models / "baseline-lexical", "--paper", "--tasks", "nomiracl_de,clapnq_gold")
     for said in (
@@ -228,9 +212,7 @@ def test_one_run_of_other_files_is_not_comparable(two_models: Path, capsys: pyte
     assert all("none (" in line for line in theirs)
 
 
-def test_two_runs_are_compared_with_each_other_and_with_the_paper(
-    two_models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_runs_are_compared_and_each_with_the_paper(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alone = printed(capsys, two_models, "--tasks", "mfava_de")
     text = printed(capsys, two_models, "--paper", "--tasks", "mfava_de")
     assert text.startswith(alone.rstrip("\n"))

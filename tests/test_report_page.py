@@ -57,9 +57,6 @@ big_page = written("big_page", "big_runs")
 BIG = pytest.mark.slow("three models on every language, with texts of the real ones' length")
 
 
-# ------------------------------------------------------------------------------------------------------------ content
-
-
 def test_the_sections_stand_in_order(page: Path) -> None:
     root = parsed(page)
     sections = [section.get("id") for section in root.xpath("//main/section")]
@@ -138,9 +135,6 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
     assert " is undefined: there is no results file beside the samples." in page
 
 
-# ----------------------------------------------------------------------------------------------------------- one file
-
-
 @pytest.mark.one_python("what a page holds")
 @pytest.mark.parametrize(
     "name", ["page", "pair_page", "hostile_page", "hostile_many", pytest.param("big_page", marks=BIG)]
@@ -176,9 +170,6 @@ def test_only_web_addresses_become_links(hostile_page: Path) -> None:
     outside = [link for link in parsed(hostile_page).iter("a") if not link.get("href").startswith("#")]
     assert {link.get("href") for link in outside} == {ADDRESSES[2]}
     assert all("noopener" in link.get("rel") for link in outside)
-
-
-# ------------------------------------------------------------------------------------------------------------ hostile
 
 
 def test_hostile_answers_are_text(hostile_page: Path) -> None:

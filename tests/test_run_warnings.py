@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,10 @@ from custom_metrics.broken_run import Prompting, copy_warning, faults, unread_wa
 from lm_eval_tasks.nomiracl.dataset import load
 from lm_eval_tasks.results.doubts import read_answers, signs_of
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import results_of
+from tests.conftest import Harness, results_of
 from tests.logged_runs import files_of, generate, in_this_process
 from tests.logged_runs import lines as rows_of
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.miniature import MINIATURE, SAMPLE
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -149,8 +149,6 @@ def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> N
     assert len(list(folder.iterdir())) == 2
 
 
-# --------------------------------------------------------------------------------------------- CLAPnq and mFAVA together
-
 TASKS = "clapnq_gold,clapnq_rag_llama,mfava_de"
 # So low that words of the passages are flagged: the baseline says no others.
 DETECTOR = ("detector=lexical", "detector_args=threshold=0.01")

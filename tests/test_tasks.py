@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from lm_eval_tasks import nomiracl
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.nomiracl.benchmark import LITE_LANGUAGES, PROMPTS, suffix
 from lm_eval_tasks.nomiracl.dataset import LANGUAGES
+from tests.conftest import Harness
 from tests.miniature import MINIATURE
 
 PARSERS = ("strict", "robust")
 CLAPNQ_PROMPTS = ("", "_gpt", "_llama")
 CLAPNQ_RETRIEVERS = ("", "_minilm", "_bge", "_e5", "_dense", "_run")
-
-Harness = Callable[..., dict[str, Any]]
 
 
 def test_the_harness_knows_every_task_and_group() -> None:

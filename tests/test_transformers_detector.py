@@ -35,9 +35,6 @@ def probabilities(detector: TransformersDetector, texts: list[tuple[str, str]]) 
     return [row[document.answer] for row, document in zip(rows, encoded, strict=True)]
 
 
-# Detection
-
-
 def test_words_that_the_reference_lacks(lookup: Path) -> None:
     detector = load_detector(str(lookup))
     assert isinstance(detector, Detector)
@@ -123,9 +120,6 @@ def test_broken_characters_and_long_questions(lookup: Path) -> None:
     # The question stands in the same text as the reference, and this model does not tell them apart: no sun is flagged.
     assert found(detector, "the \ud800 moon", "the \udfff moon sun", question="sun " * 1000) == ["\udfff"]
     assert len(detector.encoder.encode("the", "the", "sun " * 1000, None).fixed) < 128 // 2
-
-
-# Decoders
 
 
 def test_attention(llama_classifier: Path) -> None:
