@@ -110,9 +110,7 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
         include_defaults=False,
         metadata=options.pop("metadata", {}),
     )
-    results: dict[str, Any] = simple_evaluate(
-        model=model, model_args=model_args, tasks=tasks, task_manager=manager, **options
-    )
+    results: dict[str, Any] = simple_evaluate(model, model_args, tasks, task_manager=manager, **options)
     return results
 
 
@@ -155,9 +153,8 @@ def run(
     if not fresh and started.can(arguments, variables):
         done = started(arguments, cwd, variables, timeout=600)
     else:
-        done = subprocess.run(
-            arguments, cwd=cwd, env=variables, capture_output=True, text=True, timeout=600, check=False
-        )
+        how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600, "check": False}
+        done = subprocess.run(arguments, cwd=cwd, env=variables, **how)
     if check and done.returncode:
         raise AssertionError(f"{arguments} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

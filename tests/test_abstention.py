@@ -47,10 +47,7 @@ ANSWERS = [
     (None, "The Freedom of Information Act was passed in 1966."),
     (None, "No se sabe quién lo escribió, pero data del siglo XV."),
     ("en", "Yes, answer is present in [3]."),
-    (
-        "en",
-        "Yes, you can visit a law library. Its staff cannot provide you with legal advice, but they can suggest it.",
-    ),
+    ("en", "Yes, you can visit a law library. Its staff cannot provide you with legal advice, but can suggest it."),
     ("en", "   "),
     (None, None),
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),

@@ -150,9 +150,7 @@ def test_tag_counts_are_those_of_table_2(hub: str, shared: Path, language: str, 
         ("turkish", 1017, {"identical": 135, "white space": 73, "edited": 36, "lost": 1}),
     ],
 )
-def test_gold_is_aligned_and_what_was_repaired_is_counted(
-    hub: str, language: str, spans: int, kinds: dict[str, int]
-) -> None:
+def test_gold_is_aligned_and_repairs_are_counted(hub: str, language: str, spans: int, kinds: dict[str, int]) -> None:
     report = AnnotationReport()
     for document in gold(hub):
         if document["language"] == language:

@@ -324,7 +324,7 @@ def calibration(tmp_path: Path) -> str:
 
 
 @pytest.mark.usefixtures("of_any_number")
-def test_what_an_estimate_rests_on_is_said_once_and_is_in_the_results(
+def test_what_an_estimate_rests_on_is_said_once_and_recorded(
     calibration: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Errors in other languages, and own real answers where there are some."""

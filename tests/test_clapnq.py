@@ -105,9 +105,8 @@ def test_a_broken_file_is_named(mirror: Path, file: str, content: str, message: 
         (load_rag_bm25 if file == CORPUS else load_gold)(mirror=str(mirror))
 
 
-PASSAGES = [
-    *(("p1", "Moon", "pulls the water"), ("p2", "Sun", " shines "), ("p3", "Sea", "is salt"), ("p4", "Ice", "is cold"))
-]
+PASSAGES = [("p1", "Moon", "pulls the water"), ("p2", "Sun", " shines "), ("p3", "Sea", "is salt")]
+PASSAGES.append(("p4", "Ice", "is cold"))
 DOCUMENTS = [("q1", "why tides", "pulls the water", ["The Moon.", " "]), ("q2", "why salt", "is salt", [" Rivers. "])]
 WITHOUT_ANSWER = [("q3", "who", "shines"), ("q4", "when", "is cold"), ("q5", "where", "is salt")]
 
@@ -293,9 +292,7 @@ def test_gold_passages_are_those_of_the_question_file(mirror: Path, caplog: pyte
     ]
 
 
-def test_without_the_question_file_gold_passages_are_found_by_their_text(
-    mirror: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_the_question_file_the_text_finds_gold_passages(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     corpus = Corpus.open(mirror / "PrimeQA/clapnq_passages/passages.tsv")
     rows = asked(("q1", True, " pulls the water\n"), ("q2", True, "unheard"), ("q3", False, "is salt"))
     (mirror / "github/primeqa/clapnq/retrieval/train/question_train_answerable.tsv").unlink()

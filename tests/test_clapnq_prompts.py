@@ -138,7 +138,7 @@ def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
 
 
 @pytest.mark.parametrize(("shots", "chat", "stops"), [(0, False, False), (2, False, True), (2, True, False)])
-def test_plain_text_with_shots_stops_where_they_are_divided(
+def test_text_with_shots_stops_where_they_are_divided(
     tasks: dict[str, Any], shots: int, chat: bool, stops: bool
 ) -> None:
     task = tasks["clapnq_gold"]

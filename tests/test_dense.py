@@ -165,7 +165,7 @@ def test_dense_uses_the_models_own_prompts_unless_told_otherwise(
     assert score == pytest.approx(float(expected.max()), abs=2**-11)
 
 
-def test_a_named_model_has_the_prefixes_of_its_paper_whatever_its_folder_says(
+def test_a_named_model_has_its_papers_prefixes_whatever_its_folder_says(
     corpus: Corpus, minilm: str, tmp_path: Path
 ) -> None:
     folder = copy_of(minilm, tmp_path / "model", prompts=PROMPTS, default_prompt_name="query")

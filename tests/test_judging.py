@@ -262,9 +262,7 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
     places = logged("where", "Paris is there.", "Paris.")
     ratings, pairs = task(RATINGS, places[:1]), task(PAIRS, places)
 
-    def read(
-        asked: str = "where", passage: str = "Paris is there.", answer: str = "Paris.", chat: Any = None
-    ) -> list[str]:
+    def read(asked: str = "where", passage: str = "Paris is there.", answer: str = "Paris.", chat: Any = None) -> Any:
         places = logged(asked, passage, answer)
         how = {"apply_chat_template": chat is not None, "chat_template": chat}
         return [

@@ -41,9 +41,7 @@ def lines(tmp_path: Path, *rows: dict[str, Any]) -> Path:
         ({"soft": [[0, 5, 0.5]]}, "a span ends at 5, but the answer has 4 characters"),
     ],
 )
-def test_a_line_that_is_no_labelled_answer_is_named_with_what_it_lacks(
-    tmp_path: Path, change: dict[str, Any], why: str
-) -> None:
+def test_a_line_that_is_no_labelled_answer_is_named(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     path = lines(tmp_path, ROW, ROW | change)
     with pytest.raises(CorruptSource) as refused:
         read_labelled_lines(path, Counter())

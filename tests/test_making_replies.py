@@ -78,9 +78,7 @@ def test_a_question_is_about_a_text_with_a_quarter_of_its_words(question: str, r
         ("Die 河 der Σ на ש ist العربية und 한국", "de", "", "a mixture"),
     ],
 )
-def test_only_what_is_surely_another_language_is_refused(
-    text: str, language: str, beside: str, other: str | None
-) -> None:
+def test_only_another_language_for_sure_is_refused(text: str, language: str, beside: str, other: str | None) -> None:
     assert other_language(text, language, beside) == other
 
 

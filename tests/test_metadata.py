@@ -126,9 +126,7 @@ def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
         (mushroom.load, {"split": "train"}, "mushroom_de: unknown split 'train'; known are both, test, validation"),
     ],
 )
-def test_an_option_that_is_not_known_is_named_with_its_task(
-    load: Callable[..., Any], options: dict[str, Any], says: str
-) -> None:
+def test_an_unknown_option_is_named_with_its_task(load: Callable[..., Any], options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refused:
         load(**{"language": "de", "mirror": MINIATURE, **options})
     assert str(refused.value).startswith(says)

@@ -73,9 +73,7 @@ def test_one_reader_serves_all_forms(
     assert seen == left_out
 
 
-def test_articles_without_reference_or_question_are_left_out_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_articles_without_reference_or_question_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = ["K,A,u,R,,,,,Wer?,Was?", "K,B,u,,,,,,Wer?,Was?", "K,C,u,R,,,,,,", 'K,D,u,"R ""x"", y\nz",,,,,Wo?,']
     write_queries(tmp_path, FIVE, *rows)
     documents = dataset.load("de", mirror=str(tmp_path))["evaluation"]

@@ -69,9 +69,8 @@ def test_the_public_conversations(hub: str, domain: str, numbers: tuple[int, ...
 
 def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness: Harness) -> None:
     rows = [row for row in lines(TASKS_FILE) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
-    again = [
-        {**row, "task_id": f"{row['task_id']}{n}", "conversation_id": f"c{n // 2}"} for n in range(4) for row in rows
-    ]
+    (row,) = rows
+    again = [{**row, "task_id": f"{row['task_id']}{n}", "conversation_id": f"c{n // 2}"} for n in range(4)]
     mirror = mirror_of(tmp_path, again)
     assert [row["passage"] for row in documents("govt", mirror)] == ["c0", "c0", "c1", "c1"]
     results = harness(["mtragun_govt"], "grounded-baseline", "strategy=abstain", metadata={"mirror": mirror})

@@ -158,7 +158,7 @@ def test_answers_are_those_of_the_samples_and_the_rates_follow_from_them(results
     assert {key: figures[key] for key in means.index} == pytest.approx(means.to_dict(), abs=1e-15)
 
 
-def test_answers_that_were_not_logged_are_left_out_and_named(
+def test_answers_that_were_not_logged_are_named(
     results: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = copied(results / "results" / "baseline-answer", tmp_path / "run")
@@ -304,7 +304,7 @@ ARGUMENTS: dict[Any, dict[str, Any]] = {  # that make sense; the first is what a
 
 
 @pytest.mark.parametrize(
-    ("function", "name"), [(function, name) for function, given in ARGUMENTS.items() for name in given]
+    ("function", "name"), [(function, name) for function in ARGUMENTS for name in ARGUMENTS[function]]
 )
 def test_anything_is_what_was_meant_or_a_usage_error(
     function: Any, name: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -179,9 +179,7 @@ DOC = {
         ([], "", [0, 1, 0, 0], [0, 19, 0, 0], 6.0697),
     ],
 )
-def test_an_answer_is_flagged_by_any_span(
-    spans: Any, tagged: str, example: list[int], characters: list[int], auc: float
-) -> None:
+def test_any_span_flags(spans: Any, tagged: str, example: list[int], characters: list[int], auc: float) -> None:
     doc = {**DOC, "spans": spans, "soft_labels": [{**span, "prob": 1.0} for span in spans]}
     values = process_results(doc, [tagged])
     assert values["example_f1"] == values["example_precision"] == values["example_recall"] == example

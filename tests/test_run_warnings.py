@@ -29,9 +29,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("task", ["mfava_detection_de_gold", "mfava_detection_de_gold_category", "mushroom_zh"])
-def test_a_model_that_answers_a_detection_task_is_told_apart(
-    task: str, harness: Harness, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_answers_detection_is_told(task: str, harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """What a generating model says there: anything but the text with tags."""
     got = harness([task], "grounded-baseline", "strategy=abstain", metadata=SAMPLE)
     total = got["results"][task]["sample_len"]

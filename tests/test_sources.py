@@ -103,7 +103,7 @@ def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_pat
     assert locate(repository, path, tmp_path) == own
 
 
-def test_the_environment_names_a_mirror_and_an_argument_is_stronger(
+def test_an_argument_is_stronger_than_the_mirror_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
@@ -176,7 +176,7 @@ def test_a_download_is_verified_and_kept(requests: list[str]) -> None:
     assert sources.state(github("a.tsv")) == ("verified", first)
 
 
-def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
+def test_a_download_damaged_in_the_cache_is_fetched_again(
     requests: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     local = sources.fetch(github("a.tsv"))
@@ -336,9 +336,7 @@ def test_an_archive_that_unpacks_without_end_is_refused_whatever_holds_the_bytes
         sources.fetch(GERMAN)
 
 
-def test_the_download_of_a_killed_process_is_used(
-    serve: Callable[..., None], requests: list[str], tmp_path: Path
-) -> None:
+def test_a_killed_process_download_is_used(serve: Callable[..., None], requests: list[str], tmp_path: Path) -> None:
     serve(WHOLE)
     place = tmp_path / "cache/github/o/n/c0ffee/.c0ffee.tar.gz"
     place.parent.mkdir(parents=True)

@@ -67,8 +67,6 @@ def test_what_is_no_span_is_refused(value: Any, says: str) -> None:
         ([Span(14, 16)], [None, None, None, HALLUCINATION]),
     ],
 )
-def test_a_word_is_in_the_shortest_span_that_has_a_character_of_it(
-    spans: list[Span], categories: list[str | None]
-) -> None:
+def test_a_word_is_in_the_shortest_span_with_a_character_of_it(spans: list[Span], categories: list[str | None]) -> None:
     words = [(0, 4), (5, 9), (10, 14), (15, 19)]
     assert covered(words, spans) == categories

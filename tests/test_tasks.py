@@ -73,9 +73,7 @@ def test_the_trivial_strategies_have_the_trivial_rates(
             assert rates == [hallucination, error, 0.5, 0.0, 0.5]
 
 
-def test_bounds_hold_their_rate_and_a_rate_without_documents_is_absent(
-    harness: Harness, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bounds_hold_their_rate_and_an_empty_rate_is_absent(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     metadata = {"mirror": MINIATURE, "subset": "relevant"}
     got = harness(["nomiracl_ja"], "grounded-baseline", "strategy=lexical", metadata=metadata)
     figures = got["configs"]["nomiracl_ja"]["metadata"]["figures"]["robust"]

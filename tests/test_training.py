@@ -212,9 +212,7 @@ def test_the_calibration_beside_the_detector_is_found_and_corrects_the_harness_r
         assert "detected_rate,answer" in results["results"][task]
 
 
-def test_a_finished_detector_is_not_trained_over(
-    made: Made, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_trained_over(made: Made, bases: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert train(bases["bert"], made.data, made.folder, QUICK) == 2
     assert "holds files already (README.md); name another folder with -o" in capsys.readouterr().err
 

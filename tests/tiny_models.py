@@ -25,9 +25,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = ["moon", "sun", "mars", "is", "the", "a", "rock", "star", "red", "cold", "hot", "big", ".", ",", "?", "user"]
 SPECIAL_NAMES = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
 BINARY = {0: "supported", 1: "hallucinated"}
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
-)
+CHAT_TEMPLATE = "{% for turn in messages %}<|{{ turn.role }}|>{{ turn.content }}<|end|>{% endfor %}<|assistant|>"
 
 
 def needed(*packages: str) -> None:

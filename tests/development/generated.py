@@ -40,10 +40,7 @@ def _base(base: Base, version: float) -> str:
             "output_type": "generate_until",
             **base.prompt,
             "filter_list": [
-                {
-                    "name": name,
-                    "filter": [{"function": step} if isinstance(step, str) else dict(step) for step in steps],
-                }
+                {"name": name, "filter": [{"function": of} if isinstance(of, str) else dict(of) for of in steps]}
                 for name, steps in base.filters.items()
             ],
             "process_results": _Function(base.process_results),

@@ -23,8 +23,6 @@ from lm_eval_tasks.runs.finding import read_runs
 from tests.parsers import texts
 from tests.parsers.parser import Parser, from_file
 
-# ----------------------------------------------------------------------------------------------------------- checks
-
 
 def _labelled(content: bytes) -> None:
     for found in from_file(content, "own.jsonl", lambda path: read_labelled_lines(path, Counter())):
@@ -108,8 +106,6 @@ def _run(both: tuple[bytes, bytes]) -> None:
         assert all(isinstance(scores, dict) for scores in run.group_results.values())
 
 
-# ------------------------------------------------------------------------------------------------------------ inputs
-
 _ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
 _passage = {"title": texts.anything, "text": texts.anything}
 _labelled_answer = texts.like(
@@ -138,12 +134,8 @@ _mushroom_answer = texts.like(
     }
 )
 _sentence = {"sentence": texts.anything, "factuality": st.sampled_from(["Supported", "Not Supported", "x", None])}
-_judged_answer = texts.like(
-    {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
-)
-_clapnq_question = texts.like(
-    {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
-)
+_judged = {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
+_asked = {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
 _logged_question = texts.like(
     {
         "doc_id": st.integers(0, 3),
@@ -245,7 +237,7 @@ DATA_FILES: dict[str, Parser] = {
     ),
     "MEMERAG's answers": Parser(
         _memerag,
-        texts.lines(_judged_answer),
+        texts.lines(texts.like(_judged)),
         (CorruptSource,),
         {
             "sentences": lambda n: (
@@ -255,7 +247,7 @@ DATA_FILES: dict[str, Parser] = {
             )
         },
     ),
-    "CLAPnq's questions": Parser(_clapnq, texts.lines(_clapnq_question), (CorruptSource,)),
+    "CLAPnq's questions": Parser(_clapnq, texts.lines(texts.like(_asked)), (CorruptSource,)),
     "logged questions": Parser(_logged, texts.lines(_logged_question), (CorruptSource,), costly=True),
     "run": Parser(
         _run,

@@ -292,9 +292,7 @@ PARSERS: dict[str, Parser] = {
         growing={
             **times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦A¦{'¦***¦Rating (a "),
             **times('3¦\n>¦ ¦(¦*_`¦1 ¦1\t¦1 - ¦(1 to ¦from ¦on a scale of ¦\u2028¦.¦rating\t¦rating" ¦rating:[=¦B\n'),
-            **times(
-                "rating 3 out of ¦Rating: 3 - ¦rating of the ¦preference ¦Preference: response ¦I prefer ¦neither "
-            ),
+            **times("rating 3 out of ¦Rating: 3 - ¦rating of the ¦preference ¦Preference: response ¦I prefer ¦neither"),
             **times("Verdict: supported "),
         },
     ),
