@@ -43,19 +43,12 @@ HOSTILE = [
         " \t\n",
         '{"answer": ' + "1" * 5000 + "}",
         '{"answer": {"answer": ' * 400,
-        "[" * 20_000,
+        "[" * 9000,
         '{"answer": "\\ud800"}',
     ),
     "half \ud800 a pair",
     "\ud83d\ude00",  # two halves that belong together
-    *(
-        "\x00\x1b[2J\x07",
-        "<entity>" * 600,
-        "</invented>" * 600,
-        "< " * 1000,
-        "```json\n" * 400,
-        "Rating: " + "9" * 5000,
-    ),
+    *("\x00\x1b[2J\x07", "<entity>" * 600, "</invented>" * 600, "< " * 1000, "```json\n" * 400, "Rating: " + "9" * 500),
     *("<think>" * 3000, "哈" * 1000, "a" * 100_000, "\u202e\u2066\ufeff\U000e0041", "{{ 7 * 7 }} {% for x in y %}"),
 ]
 answers = st.one_of(

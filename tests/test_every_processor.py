@@ -54,9 +54,7 @@ def test_every_processor_and_number_of_threads_gives_the_same_files(hub: str, tm
     }
     (printed,) = found
     rows = [line.split(maxsplit=3) for line in printed.splitlines()]
-    assert [row[3] for row in rows] == [
-        *["[0.7933, 0.8538, 0.8607, 0.8682]"] * 2,
-        *["[0.7933, 0.8555, 0.8609, 0.8685]"] * 2,
-    ]
+    whole, split = "[0.7933, 0.8538, 0.8607, 0.8682]", "[0.7933, 0.8555, 0.8609, 0.8685]"
+    assert [row[3] for row in rows] == [whole, whole, split, split]
     assert rows[0][2] == rows[1][2]
     assert rows[2][2] == rows[3][2]

@@ -9,12 +9,7 @@ import pytest
 from custom_metrics.filters import Abstention, CopiedAnswer, FinalAnswer, JudgePreference, JudgeRating, NomiraclLabel
 from custom_metrics.relevance import ANSWER, INVALID, NO_ANSWER
 
-DE: dict[str, Any] = {
-    "language": "de",
-    "query": "Was ist es?",
-    "passages": ["Berlin: a", "Rom: b"],
-    "answer": "Die Katze",
-}
+DE = {"language": "de", "query": "Was ist es?", "passages": ["Berlin: a", "Rom: b"], "answer": "Die Katze"}
 
 
 def applied(read: Any, *responses: Any, doc: dict[str, Any] = DE) -> list[str]:

@@ -110,9 +110,8 @@ def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
 
 def test_hostile_text_reaches_no_terminal() -> None:
     evil = "\x1b]0;title\x07 \u202e# <script> \x9b31m"
-    text = summary_text(
-        summarise([row(1, evil, 0.9, query=evil, reference=evil, model=evil, query_id=evil)]), evil, evil
-    )
+    hostile = summarise([row(1, evil, 0.9, query=evil, reference=evil, model=evil, query_id=evil)])
+    text = summary_text(hostile, evil, evil)
     assert not any(letter in text for letter in "\x1b\x07\u202e\x9b")
     assert "[[" in text
 

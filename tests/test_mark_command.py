@@ -99,9 +99,7 @@ def test_from_a_run_to_its_rate_by_label_studio(predicted: Path, tmp_path: Path)
     """Two people mark the tasks of a group, whose answers no detector had read: one marks the first word of each answer,
     one cannot tell."""
     folder = copied(predicted, tmp_path / "run")
-    change_results(
-        folder, lambda results: results.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"])
-    )
+    change_results(folder, lambda r: r.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"]))
     mark(*OF_RUN, "--tasks", "both", "--answers", 10, cwd=tmp_path)
     tasks = json.loads((tmp_path / "out" / "tasks_mfava_de.json").read_text("utf-8"))
     for number, task in enumerate(tasks):

@@ -76,9 +76,7 @@ def test_a_difference_is_about_questions_like_these(number: int) -> None:
         reading = np.clip(shares + rng.normal(0, 0.05, shares.shape), 0, 1)
         drawn = rng.permutation(60)[:number]
         draws = Draws.of(np.ones(number), left_out=np.full(number, 1 - number / 60))
-        both = [
-            (of_model[drawn], read[drawn], float(read.mean())) for of_model, read in zip(shares, reading, strict=True)
-        ]
+        both = [(of[drawn], read[drawn], float(read.mean())) for of, read in zip(shares, reading, strict=True)]
         means = [marked_mean(draws, *each, of_questions=True) for each in both]
         assert [mean.figure.value for mean in means] == [marked_mean(draws, *each).figure.value for each in both]
         result = marked_difference((draws, *means))
@@ -145,12 +143,7 @@ def test_worth_is_the_number_of_draws_without_the_reading() -> None:
         (lambda: Draws.of([1, 1], left_out=[0.0]), [0, 0], [0, 0], "one value for each drawn answer"),
         (lambda: Draws.of([1, 1], left_out=[0, 1.1]), [0, 0], [0, 0], "left out is not between 0 and 1"),
         (lambda: Draws.of([1, 1], clusters=["a"]), [0, 0], [0, 0], "one value for each drawn answer"),
-        (
-            lambda: Draws.of([1, 1]),
-            [0, 0, 0],
-            [0, 0],
-            r"\(3,\) marks and \(2,\) expected values of \(2,\) drawn answers",
-        ),
+        (lambda: Draws.of([1, 1]), [0, 0, 0], [0, 0], r"\(3,\) marks and \(2,\) expected values of \(2,\) drawn"),
         (lambda: Draws.of([1, 1]), [0, 1.1], [0, 0], "not between 0.0 and 1.0"),
         (lambda: Draws.of([1, 1]), [0, 1], [0, NAN], "not between 0.0 and 1.0"),
     ],

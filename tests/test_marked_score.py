@@ -283,9 +283,7 @@ def test_a_file_of_marks_is_data_for_other_commands(
     left_out: Counter[str] = Counter()
     documents = read_labelled_lines(second, left_out)
     assert left_out == {UNJUDGED: 1}
-    assert {(document.language, document.annotations, document.spans[0].start) for document in documents} == {
-        ("de", "real", 0)
-    }
+    assert {(d.language, d.annotations, d.spans[0].start) for d in documents} == {("de", "real", 0)}
 
     def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}

@@ -1,4 +1,4 @@
-"""MTRAG-UN: documents, conversations in prompts, metrics by kind of turn, and how well released answers are read."""
+"""MTRAG-UN: documents, conversations in prompts, metrics by kind of turn, questions back, and released answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.abstention.clarification import asks_clarification
+from custom_metrics.abstention.clarification import KEYS, asks_clarification, tables
+from custom_metrics.abstention.folding import fold
+from custom_metrics.abstention.patterns import Matcher, PhraseReader
+from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, phrase_table
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.judge import load_ratings
 from lm_eval_tasks.data.sources import CorruptSource
@@ -319,3 +322,32 @@ def mirror_of(folder: Path, rows: list[dict[str, Any]]) -> str:
     """A mirror with these tasks."""
     write_lines(folder / "github" / REPOSITORY / FILE, rows)
     return str(folder)
+
+
+with (Path(__file__).parent / "data" / "clarification.tsv").open(encoding="utf-8", newline="") as stream:
+    _, *ANSWERS = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+@pytest.mark.parametrize(("language", "asks", "answer"), ANSWERS)
+def test_whether_an_answer_asks_back(language: str, asks: str, answer: str) -> None:
+    assert asks_clarification(answer, language) is (asks == "yes")
+
+
+@pytest.mark.parametrize("answer", [None, "", " \n", 3])
+def test_what_is_no_text_asks_nothing(answer: object) -> None:
+    assert not asks_clarification(answer, "en")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("language", [None, "yo", "xx", "de-AT"])
+def test_english_counts_in_every_language(language: str | None) -> None:
+    assert asks_clarification("Which one are you referring to?", language)
+
+
+@pytest.mark.parametrize("language", tables())
+def test_every_phrase_has_an_example(language: str) -> None:
+    table, spaces = tables()[language], phrase_table(language).get("spaces", True)
+    reader = PhraseReader(table.get("parts", {}), fold, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
+    examples = [fold(answer) for code, _, answer in ANSWERS if code == language]
+    written = [(key, phrase) for key in KEYS for phrase in table[key]]
+    matchers = [(phrase, Matcher(reader.patterns(key, phrase))) for key, phrase in written]
+    assert [phrase for phrase, matcher in matchers if not any(map(matcher.search, examples))] == []

@@ -300,9 +300,7 @@ def test_without_a_direction_no_model_is_better_and_none_has_a_rank(half: Path) 
 def test_the_report_has_a_part_for_each_task_and_group_with_what_was_chosen(guesses: Path, tmp_path: Path) -> None:
     path = write_report(read_runs([guesses]), tmp_path / "r.html", documents=None, at_most=None)
     page = html.fromstring(path.read_text("utf-8"))
-    first = {
-        part.xpath("string(h3)"): part.xpath("string(table//th[3]/text())") for part in page.find_class("overview")
-    }
+    first = {p.xpath("string(h3)"): p.xpath("string(table//th[3]/text())") for p in page.find_class("overview")}
     assert [*first] == ASKED
     assert (first["arc_easy"].strip(), first["lambada_openai"].strip()) == ("acc", "acc")  # perplexity is no mean
     assert page.xpath("string(//h1)") == "Which model does better?"

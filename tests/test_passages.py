@@ -168,10 +168,7 @@ def test_linearised_scores_have_the_spread_of_the_bootstrap(metric: str) -> None
     score = getattr(detection, metric)
     for counts in (rng.integers(1, 30, (200, 4)), rng.integers(1, 30, (200, len(CATEGORIES), 4))):
         values = [CountsOfCluster(row.tolist(), str(place // 2)) for place, row in enumerate(counts)]
-        found, rows = (
-            score.figure_of(values),
-            score.linear(score.rows([FloatWithCounts(1.0, value) for value in values])),
-        )
+        found, rows = (score.figure_of(values), score.linear(score.rows([FloatWithCounts(1.0, v) for v in values])))
         assert float(rows.values.mean()) == pytest.approx(found.value)
         assert error_across([rows, rows]) == pytest.approx(found.standard_error, rel=0.05)
 

@@ -185,19 +185,6 @@ def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
     assert other["difference_high"] < 0  # every question answered
 
 
-@pytest.mark.slow("600 questions of CLAPnq")
-def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
-    arguments = ["--model", "grounded-baseline", "--model_args", "strategy=full_passage", "--tasks", "clapnq_gold"]
-    run([command("lm_eval"), *arguments, "--output_path", ".", "--metadata", f"mirror={hub}"], tmp_path)
-    found = compare_with_published(read_runs([tmp_path]))
-    rows = [(each.metric, *row) for each in found for row in each.rows]
-    same = {metric: (row.value, against) for metric, row, (against,) in rows if row.model == "Full Passage"}
-    assert same.pop("unanswerable_accuracy")[1].why_none == (STRINGS,)
-    rounding = {"rougeL": 0.0005, "recall": 0.0005, "rougeLp": 0.0005, "length": 0.5}
-    assert {*same} == {*rounding}
-    assert all(abs(against.difference) < rounding[metric] for metric, (_, against) in same.items())
-
-
 def test_one_run_of_other_files_is_not_comparable(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, two_models / "baseline-lexical", "--paper", "--tasks", "nomiracl_de,clapnq_gold")
     for said in (

@@ -215,9 +215,7 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
     assert len(by_csv) == len(rows) > 15
     assert {row["model"] for row in by_csv} == {"'=SUM(A1)", "lm-eval-grounded/baseline-lexical"}
     assert {row["model"]: row["size"] for row in rows} == {"=SUM(A1)": "7B", "lm-eval-grounded/baseline-lexical": None}
-    (figure,) = (
-        row for row in rows if (row["size"], row["benchmark"], row["metric"]) == ("7B", "clapnq_gold", "rougeL")
-    )
+    (figure,) = (r for r in rows if (r["size"], r["benchmark"], r["metric"]) == ("7B", "clapnq_gold", "rougeL"))
     known = read_runs([folder / "baseline-answer"])[0].tasks["clapnq_gold"].figure("rougeL", "answer")
     assert (figure["value"], figure["low"], figure["high"], figure["n"], figure["rank"]) == (*known[:3], known.n, 2)
     assert {row["title"] for row in rows if row["metric"].startswith("balanced")} == {"Error rate (balanced, cost 3)"}

@@ -42,7 +42,7 @@ def written(name: str, runs: str, **options: Any) -> Any:
     def make(request: pytest.FixtureRequest, shared_once: SharedOnce) -> Path:
         places = [request.getfixturevalue(each) for each in runs.split()]
         folder = shared_once(
-            f"report_{name}", lambda folder: write_report(read_runs(places), folder / "report.html", **options)
+            f"report_{name}", lambda to: write_report(read_runs(places), to / "report.html", **options)
         )
         return folder / "report.html"
 

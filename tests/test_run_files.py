@@ -19,7 +19,7 @@ from lm_eval_tasks.clapnq.retrieval.run import Run, read_run, write_run
 from lm_eval_tasks.data.sources import CorruptSource
 from tests.test_retrieval import ROWS, write_corpus
 
-Q1, Q2, Q3 = (Question(id, "what?") for id in ("q1", "q2", "q3"))
+Q1, Q2, Q3, Q4 = (Question(id, "what?") for id in ("q1", "q2", "q3", "q4"))
 
 RUN = """\
 q1 Q0 p3 1 9.5 mine
@@ -139,11 +139,7 @@ ABSENT = "2 of 3 questions are not in it and get no passage"
     ("questions", "k", "said"),
     [
         ([Q1, Q2], 2, []),
-        (
-            [Q3, Q2, Question("q4", "")],
-            4,
-            [("WARNING", ABSENT), ("INFO", "1 of 3 questions have fewer than 4 passages")],
-        ),
+        ([Q3, Q2, Q4], 4, [("WARNING", ABSENT), ("INFO", "1 of 3 questions have fewer than 4 passages")]),
     ],
 )
 def test_what_is_absent_or_short_is_counted_and_said(

@@ -209,9 +209,7 @@ def test_equal_vectors_have_equal_scores_wherever_they_stand(dimension: int) -> 
     places = rng.integers(0, 5, 1000)
     vectors = different[places]
     questions = rng.standard_normal((9, dimension)).astype(np.float32)
-    exact = np.array(
-        [[sum(map(float, q.astype(np.float64) * v.astype(np.float64))) for v in different] for q in questions]
-    )
+    exact = np.array([[sum(map(float, q.astype(float) * v.astype(float))) for v in different] for q in questions])
     order = np.argsort(-exact[:, places], axis=1, kind="stable")
     for size in (1000, 333, 7):
         blocks = [vectors[start : start + size] for start in range(0, 1000, size)]

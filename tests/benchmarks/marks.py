@@ -205,9 +205,7 @@ def of_pair(
     truths = [float(each.words @ each.marked / each.words.sum()) for each in models]
     difference, mean = truths[0] - truths[1], (truths[0] + truths[1]) / 2
     targets = [(truths[0], truths[0]), (truths[1], truths[1]), (difference, mean), (difference, mean)]
-    first_rate, second_rate, mover, student = (
-        Held.of(each, *target) for each, target in zip(bounds, targets, strict=True)
-    )
+    first_rate, second_rate, mover, student = (Held.of(b, *target) for b, target in zip(bounds, targets, strict=True))
     of_run = (_ALL, _ALL) if number >= size else (first_rate, second_rate)
     if times == ROUNDS and not all(each.meets for each in (*of_run, mover) if isinstance(each, Held)):
         return of_pair(models, number, MORE_ROUNDS)
@@ -273,9 +271,7 @@ def main() -> None:
             more = [of_rates(each, reading, number)[0] for reading in (guesses, opposite)]
             others.append([f"{language} {kind}", number, joined, alone, *more, of_pair(halves(each), number)[2]])
             print(*others[-1], sep="; ", file=sys.stderr, flush=True)
-    small = [
-        [" ".join(key), *(of_small_runs(each, number) for number in OF_SMALL_RUN)] for key, each in answers.items()
-    ]
+    small = [[" ".join(key), *(of_small_runs(each, n) for n in OF_SMALL_RUN)] for key, each in answers.items()]
     low = [*low_rates(answers)]
     held = [f"{number} marks: held, width" for number in (*NUMBERS, *OF_SMALL_RUN)]
     for header, rows in (

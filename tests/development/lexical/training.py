@@ -348,12 +348,8 @@ def to_bytes(
         arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``Trees.from_nodes``.
         threshold, spread, names, training: see ``Forest``.
     """
-    metadata = {
-        "format": lexical.FORMAT,
-        "threshold": repr(threshold),
-        "spread": repr(spread),
-        "features": " ".join(names),
-    }
+    features = " ".join(names)
+    metadata = {"format": lexical.FORMAT, "threshold": repr(threshold), "spread": repr(spread), "features": features}
     metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
     kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in lexical.TYPES.items()}
@@ -361,11 +357,8 @@ def to_bytes(
     for name, array in sorted(arrays.items()):
         kind = array.dtype.newbyteorder("<")
         data = array.astype(kind).tobytes()
-        header[name] = {
-            "dtype": kinds[kind],
-            "shape": list(array.shape),
-            "data_offsets": [len(body), len(body) + len(data)],
-        }
+        start = len(body)
+        header[name] = {"dtype": kinds[kind], "shape": list(array.shape), "data_offsets": [start, start + len(data)]}
         body += data
     text = json.dumps(header, sort_keys=True).encode()
     text += b" " * (-len(text) % 8)
