@@ -69,9 +69,8 @@ FILE = (
     )
     + "\n"
 )
-WHOLE = Calibration(
-    DETECTOR, {"de": {"gold": from_counts([[0, 0, 0, 5]], "g"), "real": DE}, "ar": {"silver": PAPER}}, note="Hände"
-)
+GOLD = from_counts([[0, 0, 0, 5]], "g")
+WHOLE = Calibration(DETECTOR, {"de": {"gold": GOLD, "real": DE}, "ar": {"silver": PAPER}}, note="Hände")
 
 
 @pytest.fixture

@@ -350,8 +350,6 @@ def test_a_recall_is_compared_over_the_passages_that_have_something_to_find(posi
 
 
 def test_sensitivity_by_one_passage_leaves_a_balanced_accuracy_without_p() -> None:
-    rows = [
-        detection.balanced_accuracy.rows([[found, 1, 5 - found, 40], *[[0, n % 3, 0, 40]] * 99])
-        for n, found in ((0, 3), (1, 2))
-    ]
+    kind = detection.balanced_accuracy
+    rows = [kind.rows([[found, 1, 5 - found, 40], *[[0, n % 3, 0, 40]] * 99]) for n, found in ((0, 3), (1, 2))]
     assert math.isnan(detection.balanced_accuracy.difference(*rows).p)

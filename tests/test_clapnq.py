@@ -169,9 +169,8 @@ def test_answerable_questions_without_an_answer_are_counted(mirror: Path, caplog
     path.write_text(annotation("7", "q", "x", [" ", ""]) + "\n" + annotation("8", "q", "x", ["a"]) + "\n", "utf-8")
     rows = in_turn(questions_by_kind("dev", str(mirror)))
     assert (rows[0]["answers"], rows[0]["target"]) == ([], "unanswerable")
-    assert logged(caplog) == [
-        f"WARNING clapnq: 1 answerable questions of {path} have no answer to hold against; ROUGE skips them"
-    ]
+    said = f"WARNING clapnq: 1 answerable questions of {path} have no answer to hold against; ROUGE skips them"
+    assert logged(caplog) == [said]
     path.write_text("\n", "utf-8")
     with pytest.raises(CorruptSource, match=r"answerable\.jsonl holds no question; delete it and fetch it again$"):
         in_turn(questions_by_kind("dev", str(mirror)))

@@ -23,6 +23,7 @@ DOC = {
         {"id": "", "title": "Moon", "text": "It is far."},
     ],
 }
+TIDES = "[title]: Tides [document]: The Moon pulls"
 ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
 
 FLAN = (
@@ -74,11 +75,7 @@ in_chat = partial(prompt, apply_chat_template=True, chat_template=turns)
         ("", ONE, f"Tides: The Moon pulls. {FLAN}"),
         ("", DOC, f"Tides: The Moon pulls.\n\nMoon: It is far. {FLAN}"),
         ("_gpt", ONE, f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n\nwhy\nagent:"),
-        (
-            "_gpt",
-            DOC,
-            f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:",
-        ),
+        ("_gpt", DOC, f"{GPT}\n\n{TIDES}.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:"),
         ("_llama", ONE, f"{LLAMA}\n\n[document]: Tides The Moon pulls.. {LLAMA_END}\n[answer]:"),
         (
             "_llama",

@@ -68,11 +68,8 @@ def trained(shared_once: SharedOnce) -> Path:
             long = rows(folder / "dev.jsonl")[0]
             stream.write(json.dumps({**long, "prompt": "Venice " * 500 + long["prompt"]}) + "\n")
         options = ["--base", "base", "-o", "model", "--batch", "8", "--lr", "1e-2"]
-        done = run(
-            [sys.executable, str(EXAMPLE), "--train", "train.jsonl", "--dev", "dev.jsonl", *options],
-            folder,
-            **ONE_THREAD,
-        )
+        data = ["--train", "train.jsonl", "--dev", "dev.jsonl"]
+        done = run([sys.executable, str(EXAMPLE), *data, *options], folder, **ONE_THREAD)
         (folder / "printed.txt").write_text(done.stdout, "utf-8")
 
     return shared_once("clapnq t5", make)

@@ -33,6 +33,7 @@ OF_API = ("max_gen_toks",)
 SIZE = {"max_length": 2048, "max_gen_toks": 256}
 API: dict[str, Any] = {"tokenized_requests": True, "max_length": 2047, "_max_gen_toks": 256}
 TOKENIZER = SimpleNamespace(model_max_length=512)
+CUT_TO_512 = {**SIZE, "truncation": True, "tokenizer": TOKENIZER}
 
 
 def made(kinds: str, **attributes: Any) -> Any:
@@ -54,11 +55,7 @@ def made(kinds: str, **attributes: Any) -> Any:
         ("HFLM TemplateLM", {**SIZE, "max_length": 4096}, Window(4096, 256)),
         ("MambaLMWrapper HFLM TemplateLM", SIZE, Window(2048, 256)),
         ("HFLM TemplateLM", {**SIZE, "backend": "seq2seq"}, Window(2048, 256, ())),
-        (
-            "HFLM TemplateLM",
-            {**SIZE, "truncation": True, "tokenizer": TOKENIZER},
-            Window(2048, 256, longest_prompt=512, side="end"),
-        ),
+        ("HFLM TemplateLM", CUT_TO_512, Window(2048, 256, longest_prompt=512, side="end")),
         ("HFLM TemplateLM", {**SIZE, "max_length": 10**30}, None),
         ("VLLM", {**SIZE, "truncation_side": "middle"}, Window(2048, 256, argument="max_model_len", side="middle")),
         ("SGLangLM TemplateLM", SIZE, Window(2048, 256, OF_API, argument="max_model_len")),

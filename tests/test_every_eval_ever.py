@@ -180,9 +180,8 @@ def test_samples_are_the_tasks_own(converted: dict[tuple[str, str], Converted]) 
         if task == "two_languages":  # a group has none
             assert "detailed_evaluation_results" not in record
             continue
-        assert {row["input"]["raw"] for row in rows} == {
-            sample["arguments"]["gen_args_0"]["arg_0"] for sample in samples
-        }, (name, task)
+        prompts = {sample["arguments"]["gen_args_0"]["arg_0"] for sample in samples}
+        assert {row["input"]["raw"] for row in rows} == prompts, (name, task)
         assert len({row["sample_id"] for row in rows}) == len({sample["doc_id"] for sample in samples})
 
 

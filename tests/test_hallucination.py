@@ -111,9 +111,7 @@ def flagged(counts: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.one_python("how often bounds hold the truth")
-@pytest.mark.parametrize(
-    "corpora", [200, pytest.param(1000, marks=pytest.mark.slow("bounds of 1,000 corpora, 7 ms each, twice"))]
-)
+@pytest.mark.parametrize("corpora", [200, pytest.param(1000, marks=pytest.mark.slow("1,000 corpora, 7 ms each"))])
 @pytest.mark.parametrize(("prevalence", "equation_1", "covers"), [(0.10, 0.204, 0.0), (0.35, 0.35, 0.95)])
 def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, covers: float, corpora: int) -> None:
     """Corpora that are drawn at one prevalence, calibrated at a prevalence of 35 %.

@@ -133,10 +133,8 @@ def test_a_pair_is_shown_with_the_passages_of_both_each_once(runs: Path) -> None
         passages = doc["quoted"]["passages"]
         assert len(set(passages)) == len(passages)
         numbers.setdefault(frozenset((doc["first"], doc["second"])), set()).add(len(passages))
-    assert numbers == {
-        frozenset(pair): found
-        for *pair, found in (("g", "r", {3, 4}), ("g", "reference", {1}), ("r", "reference", {3}))
-    }
+    expected = (("g", "r", {3, 4}), ("g", "reference", {1}), ("r", "reference", {3}))
+    assert numbers == {frozenset(pair): found for *pair, found in expected}
 
 
 def test_runs_are_called_after_their_folders_their_tasks_or_as_one_says(runs: Path, tmp_path: Path) -> None:
@@ -192,9 +190,8 @@ def test_reasoning_and_debris_of_the_judged_answers_are_not_shown(tmp_path: Path
     }
     write(tmp_path / "one", [sample(id, answer) for id, (answer, _) in said.items()])
     write(tmp_path / "other", [sample(id, "Rome.") for id in said])
-    assert {doc["id"]: doc["answer"] for doc in rated(samples=str(tmp_path / "one"))} == {
-        id: shown for id, (_, shown) in said.items()
-    }
+    docs = rated(samples=str(tmp_path / "one"))
+    assert {doc["id"]: doc["answer"] for doc in docs} == {id: shown for id, (_, shown) in said.items()}
     for doc in compared(samples=str(tmp_path)):
         place = "first" if doc["first"] == "one" else "second"
         assert doc["quoted"][place] == f"> {said[doc['id']][1]}".rstrip()

@@ -71,10 +71,8 @@ def test_a_labelled_answer_has_what_its_line_says(tmp_path: Path) -> None:
 def test_questions_of_mfava_come_from_an_earlier_runs_samples(tmp_path: Path) -> None:
     doc = dict.fromkeys(mfava.COLUMNS, "x") | {"article": 3, "subset": 1, "more": 7}
     path = tmp_path / "samples_mfava_de_2026-01-01T00-00-00.jsonl"
-    path.write_text(
-        "".join(json.dumps({"doc_id": n, "doc": doc | {"id": f"q{n}"}, "resps": [["a"]]}) + "\n" for n in (1, 0)),
-        "utf-8",
-    )
+    rows = [{"doc_id": n, "doc": doc | {"id": f"q{n}"}, "resps": [["a"]]} for n in (1, 0)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     documents = mfava.load("de", samples=str(path))["evaluation"]
     assert documents["id"] == ["q0", "q1"]
     assert documents["detector"] == ["lexical", "lexical"]

@@ -179,7 +179,6 @@ def test_an_answer_has_what_came_since_the_last_one(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(json.dumps(step) for step in steps), "utf-8")
     read_answers = [*open_log(path, "log", {}).answers("en", left_out)]
-    assert [(answer, doc["reference"]) for _, doc, answer in read_answers] == [
-        *(("says a", "p1"), ("says b", "p2"), ("says c", "p2"))
-    ]
+    expected = [("says a", "p1"), ("says b", "p2"), ("says c", "p2")]
+    assert [(answer, doc["reference"]) for _, doc, answer in read_answers] == expected
     assert left_out == {"an answer before the passages of its trace": ["log:1"]}

@@ -90,9 +90,8 @@ def test_a_terminal_shows_the_largest_groups_and_a_rate_of_few_answers_is_not_me
     rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
     rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
     table = groups_table(summarise(rows, ["user"]))
-    assert [(*line[:2], line[-1]) for line in table.rows] == [
-        *(("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-"))
-    ]
+    shares = [("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-")]
+    assert [(*line[:2], line[-1]) for line in table.rows] == shares
     assert (table.header[-1], "not measurable" in table.rows[2][2]) == ("cost", True)
     rows += [row(n, GOOD, None, labels={"user": str(n)}) for n in range(100, 100 + MOST_GROUPS)]
     text = summary_text(summarise(rows, ["user"]), "x.jsonl", "lexical")

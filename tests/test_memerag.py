@@ -175,10 +175,8 @@ def test_the_scores_are_those_of_scikit_learn() -> None:
     values = drawn(80, 1)
     share, wrong = map(np.array, zip(*(pair for value in values for pair in value), strict=True))
     flagged = share > 0.5
-    counts = [
-        [int(sum((p > 0.5, w == 1) == cell for p, w in value)) for cell in ((1, 1), (1, 0), (0, 1), (0, 0))]
-        for value in values
-    ]
+    cells = ((1, 1), (1, 0), (0, 1), (0, 0))
+    counts = [[int(sum((p > 0.5, w == 1) == cell for p, w in value)) for cell in cells] for value in values]
     assert detection.balanced_accuracy(counts) == pytest.approx(balanced_accuracy_score(wrong, flagged))
     assert detection.f1(counts) == pytest.approx(f1_score(wrong, flagged))
     assert detection.kappa(counts) == pytest.approx(cohen_kappa_score(wrong, flagged))

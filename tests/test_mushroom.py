@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from custom_metrics.filters import CopiedAnswer
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
 from custom_metrics.usage.plain_errors import UsageError
@@ -46,8 +46,8 @@ class Flags:
 
     def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
         return [
-            [Span(a, min(b, len(answer)), "hallucination", p) for a, b, p in self.found if a < len(answer)]
-            for answer in answers
+            [Span(a, min(b, len(said)), HALLUCINATION, p) for a, b, p in self.found if a < len(said)]
+            for said in answers
         ]
 
 

@@ -187,7 +187,7 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
 ) -> None:
     for task in ("arc_easy", "mmlu_anatomy", "mmlu_virology"):
         change_results(
-            half_of_few, lambda results, task=task: results["results"][as_written(task)].update({"acc,none": reported})
+            half_of_few, lambda found, task=task: found["results"][as_written(task)].update({"acc,none": reported})
         )
         if value is not None:
             change(half_of_few, task, lambda rows: [{**row, "acc": value} for row in rows])

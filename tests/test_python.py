@@ -370,10 +370,9 @@ def test_modules_give_what_the_other_tasks_give() -> None:
     detector = ("hallucination-detector", "detector=lexical")
     results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
-    for name, column, probability in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
+    for name, column, p in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
         marked = [
-            [Span(s["start"], s["end"], HALLUCINATION, s.get(probability, 1)) for s in row["doc"][column]]
-            for row in samples
+            [Span(s["start"], s["end"], HALLUCINATION, s.get(p, 1)) for s in row["doc"][column]] for row in samples
         ]
         tagged = [render(row["doc"]["answer"], spans) for row, spans in zip(samples, marked, strict=True)]
         assert module_of(name, **answered(samples), references=tagged) == numbers[f"{name},tags"], name

@@ -235,9 +235,8 @@ def test_twice_as_many_runs_are_twice_as_much_to_read(
 ) -> None:
     """And at most four times as much to compare: each has a difference to each other."""
     labels = {f"model-{number}": [ANSWER, NO_ANSWER, ANSWER, ANSWER][: number % 3 + 2] * 12 for number in range(12)}
-    folder = labelled_runs(
-        two_models / "baseline-lexical", tmp_path, {name: {"nomiracl_de": of[:24]} for name, of in labels.items()}
-    )
+    few = {name: {"nomiracl_de": of[:24]} for name, of in labels.items()}
+    folder = labelled_runs(two_models / "baseline-lexical", tmp_path, few)
     runs, rows = read_runs([folder]), list[int]()
 
     def reading(task: TaskRun) -> Answers:

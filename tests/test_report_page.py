@@ -241,9 +241,7 @@ def test_the_number_of_documents_is_the_users(
         assert main(["report", run, "-o", str(tmp_path / number), "--documents", number]) == 0
         (task,) = parsed(tmp_path / number / "index.html").xpath("//details[@data-task='nomiracl_de']")
         assert len(task.xpath("details")) == shown
-    assert capsys.readouterr().out.splitlines() == [
-        f"{tmp_path / number / 'index.html'}: 1 runs" for number in ("0", "2", "all")
-    ]
+    assert capsys.readouterr().out.splitlines() == [f"{tmp_path / n / 'index.html'}: 1 runs" for n in ("0", "2", "all")]
     with pytest.raises(SystemExit):
         main(["report", run, "--documents", "-3"])
     assert "is no number of documents" in capsys.readouterr().err

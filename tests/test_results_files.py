@@ -80,9 +80,8 @@ def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, re
     rows = printed(folder, "Groups")
     assert (len(rows), rows[0][4]) == (10, "balanced_error")
     again = make_table(in_file_order(results), "groups").splitlines()[2:]  # as `lm-eval-grounded score` prints it
-    assert [(row[2], row[4]) for row in rows] == [
-        (cells[3].strip(), cells[5].strip()) for cells in (line.split("|") for line in again)
-    ]
+    cut = (line.split("|") for line in again)
+    assert [(row[2], row[4]) for row in rows] == [(cells[3].strip(), cells[5].strip()) for cells in cut]
 
 
 def test_every_file_is_strict_json(folder: Path) -> None:

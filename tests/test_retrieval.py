@@ -100,7 +100,7 @@ def test_parts_are_of_512_words_each_256_after_the_last_and_keep_the_title(
     length: int, parts: list[tuple[int, int]]
 ) -> None:
     assert split_passage(Passage("p", "The title", words(1, length))) == [
-        f"The title {words(first, last)}" for first, last in parts
+        f"The title {words(*places)}" for places in parts
     ]
 
 

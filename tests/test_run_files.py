@@ -148,7 +148,7 @@ def test_what_is_absent_or_short_is_counted_and_said(
     with caplog.at_level(logging.INFO):
         found = Run(corpus, file).search(questions, k)
     assert found == [RANKINGS.get(question.id, [])[:k] for question in questions]
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         (level, f"{file}: {what}") for level, what in said
     ]
 

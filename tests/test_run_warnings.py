@@ -163,7 +163,7 @@ def test_a_judge_that_does_not_judge_is_said_in_both_tasks(
         (
             "mfava_de",
             {"limit": 2},
-            "mfava_de: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95 % bound)",
+            "mfava_de: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95",
         ),
         ("nomiracl_de", {}, None),
     ],

@@ -111,10 +111,7 @@ def by_language(hub: str) -> dict[str, tuple[Judged, Judged]]:
         ]
         for code, docs in documents.items()
     }
-    return {
-        code: judged(docs["reference"], docs["answer"], code, docs["query"], parts[code])
-        for code, docs in documents.items()
-    }
+    return {code: judged(d["reference"], d["answer"], code, d["query"], parts[code]) for code, d in documents.items()}
 
 
 @pytest.mark.parametrize(

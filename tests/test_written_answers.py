@@ -166,7 +166,7 @@ def test_a_bare_verdict_is_read_whatever_stands_around_it(text: str, language: s
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "abstains"), [*((*row, True) for row in TOPICS), *((*row, False) for row in CAVEATS)]
+    ("text", "language", "abstains"), [*((*of, True) for of in TOPICS), *((*of, False) for of in CAVEATS)]
 )
 def test_another_topic_abstains_and_an_answer_after_a_caveat_answers(text: str, language: str, abstains: bool) -> None:
     assert robust_label(text, language) == (NO_ANSWER if abstains else ANSWER)

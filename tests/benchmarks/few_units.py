@@ -238,9 +238,8 @@ def check_nothing_flagged(rounds: int = ROUNDS // 10) -> Iterator[Row]:
     for answers, often in ((20, 0.0), (20, 0.01), (100, 0.002), (100, 0.01)):
         rng, found = np.random.default_rng(_SEED), []
         for _ in range(rounds):
-            one, other = (
-                Rows(np.column_stack([20.0 * (rng.random(answers) < often), np.full(answers, 40.0)])) for _ in range(2)
-            )
+            words = np.full(answers, 40.0)
+            one, other = (Rows(np.column_stack([20.0 * (rng.random(answers) < often), words])) for _ in range(2))
             difference = kind.difference(one, other)
             found.append((difference.low, difference.high, difference.p))
         (low, high, p), what = np.array(found).T, f"estimated rate, {answers} answers, {often:g} flagged"

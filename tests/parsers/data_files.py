@@ -200,6 +200,7 @@ def _grown(line: str) -> Any:
     return lambda n: "".join(line.replace("%d", str(at)) for at in range(n // len(line) + 1)).encode()
 
 
+_PASSAGE = '{"docid": "p%d", "title": "", "text": "a"}\n'
 DATA_FILES: dict[str, Parser] = {
     "labelled answers": Parser(
         _labelled,
@@ -215,13 +216,7 @@ DATA_FILES: dict[str, Parser] = {
             texts.lines(texts.like({"docid": st.sampled_from(_ids), **_passage})),
         ),
         (CorruptSource,),
-        {
-            "judgements": lambda n: (
-                b"q\ta\n",
-                _grown("q\t0\tp%d\t1\n")(n),
-                _grown('{"docid": "p%d", "title": "", "text": "a"}\n')(n),
-            )
-        },
+        {"judgements": lambda n: (b"q\ta\n", _grown("q\t0\tp%d\t1\n")(n), _grown(_PASSAGE)(n))},
     ),
     "mFAVA's articles": Parser(
         _mfava,
