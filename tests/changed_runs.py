@@ -40,13 +40,11 @@ def _without_other_tasks(results: Row, tasks: Sequence[str]) -> None:
 
 
 def change_samples(folder: Path, task: str, change: Callable[[list[Row]], list[Row]]) -> None:
-    """Rewrite a samples file."""
     (path,) = folder.glob(f"samples_{task}_2*.jsonl")
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in change(lines(path))), "utf-8")
 
 
 def change_results(folder: Path, change: Callable[[Row], object]) -> None:
-    """Rewrite the results file."""
     (path,) = folder.glob("results_*.json")
     results = json.loads(path.read_text("utf-8"))
     change(results)

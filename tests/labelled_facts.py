@@ -37,7 +37,6 @@ def facts(number: int = 20, language: str = "de", annotations: str = "silver", s
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    """JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
     return path

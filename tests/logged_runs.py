@@ -56,7 +56,6 @@ def replay(folder: Path, *options: str) -> Path:
 
 
 def files_of(folder: Path) -> Path:
-    """The folder below another in which the files of the one run lie."""
     (results,) = folder.rglob("results_*.json")
     return results.parent
 

@@ -58,6 +58,10 @@ ANSWERS = [
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),
     ("fr", "Le film « Je ne sais pas » date de 1966."),
     ("zh", "作者不详,但作品出自15世纪。"),
+    ("en", "He wrote the handbook of the company."),  # about what could be a source
+    ("en", "The database holds 4,000 songs."),
+    ("de", "Das Handbuch erschien 1990."),
+    ("zh", "报告是1990年写的。"),
 ]
 
 
@@ -149,19 +153,6 @@ def test_an_abstention_names_whatever_source_it_has(shared: Path, tmp_path: Path
     read = done.stdout.splitlines()
     assert len(read) == 34
     assert [line for line in read if not line.startswith("ok ")] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("He wrote the handbook of the company.", "en"),
-        ("The database holds 4,000 songs.", "en"),
-        ("Das Handbuch erschien 1990.", "de"),
-        ("报告是1990年写的。", "zh"),
-    ],
-)
-def test_an_answer_about_such_a_source_stays_one(text: str, language: str) -> None:
-    assert not is_abstention(text, language)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,6 @@ def capitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its public files."""
     folder = tmp_path_factory.mktemp("mirror")
     rows = [
         {"id": "0", "question": "Capital of Norway?", "reference": "The capital of Norway is Oslo.", "capital": "Oslo"},

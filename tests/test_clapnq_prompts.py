@@ -49,7 +49,6 @@ LLAMA_END = (
 
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Any]:
-    """The tasks over the bundled sample, by name."""
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
     found: dict[str, Any] = loaded_tasks(names, mirror=MINIATURE)
     return found

@@ -29,7 +29,6 @@ LENGTHS = (1, 2, 3, 4, 10)
 
 
 def of_lengths(lengths: Iterable[int]) -> list[Row]:
-    """Answers of so many words."""
     return [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enumerate(lengths)]
 
 

@@ -279,7 +279,6 @@ def chatml(messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = 
 
 
 def skeleton(prompt: str) -> list[str]:
-    """The prompt without what is quoted."""
     return [line for line in prompt.splitlines() if not line.startswith(">")]
 
 

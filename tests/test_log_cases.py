@@ -37,7 +37,6 @@ PUBLIC: dict[str, list[tuple[str, str, str]]] = {
 
 
 def read(path: Path, fields: str | None = None) -> list[tuple[str, str, str]]:
-    """The question, answer and passages of each record, in order."""
     log = open_log(path, path.name, given_fields(fields))
     return [(doc["query"], answer, doc["reference"]) for _, doc, answer in log.answers("en", {})]
 

@@ -319,7 +319,6 @@ def test_published_rates_are_the_official_judges(shared: Path, public: dict[str,
 
 
 def mirror_of(folder: Path, rows: list[dict[str, Any]]) -> str:
-    """A mirror with these tasks."""
     write_lines(folder / "github" / REPOSITORY / FILE, rows)
     return str(folder)
 

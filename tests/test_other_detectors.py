@@ -183,14 +183,8 @@ def test_a_calibration_is_held_against_its_name(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("theirs")
 def test_it_tags_the_answers_of_a_run() -> None:
     """As the second model beside a language model, and as the model that is measured."""
-    beside = evaluate(
-        ["mfava_de"],
-        "grounded-baseline",
-        "strategy=full_passage",
-        metadata={"mirror": MINIATURE, "detector": "shouting", "detector_args": "least=3"},
-        log_samples=True,
-        bootstrap_iters=0,
-    )
+    metadata = {"mirror": MINIATURE, "detector": "shouting", "detector_args": "least=3"}
+    beside = evaluate(["mfava_de"], "grounded-baseline", "strategy=full_passage", metadata=metadata, bootstrap_iters=0)
     filtered = [json.loads(sample["filtered_resps"][0]) for sample in beside["samples"]["mfava_de"]]
     assert all(one["detector"] == {"name": "shouting", "version": "7", "licence": "MIT"} for one in filtered)
     flagged = [one["answer"][start:end] for one in filtered for start, end, *_ in one["spans"]]

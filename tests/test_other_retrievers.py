@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,15 +85,9 @@ def test_its_run_is_what_the_tasks_read(tmp_path: Path) -> None:
         f"include: {json.dumps(bases)}\ntask: clapnq_rag_length\n"
         "dataset_kwargs:\n  task_name: clapnq_rag_length\n  task_retriever: length\n"
     )
-    results = evaluate(
-        ["clapnq_rag_length"],
-        "grounded-baseline",
-        "strategy=full_passage",
-        include_path=[str(tmp_path)],
-        metadata={"mirror": MINIATURE, "retriever_args": "order=shortest", "top_k": 2},
-        log_samples=True,
-        bootstrap_iters=0,
-    )
+    metadata = {"mirror": MINIATURE, "retriever_args": "order=shortest", "top_k": 2}
+    options: dict[str, Any] = {"include_path": [str(tmp_path)], "metadata": metadata, "bootstrap_iters": 0}
+    results = evaluate(["clapnq_rag_length"], "grounded-baseline", "strategy=full_passage", **options)
     docs = [sample["doc"] for sample in results["samples"]["clapnq_rag_length"]]
     assert {tuple(doc["retrieved_ids"]) for doc in docs} == {tuple(ids_of_run(file))}
     assert {json.loads(doc["retriever"])["package"] for doc in docs} == {"somebodys-package 1.5"}

@@ -65,50 +65,38 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
 OF_SAMPLE = {"max_samples": 250, "seed": 42, "max_passage_tokens": 370, "passage_tokenizer": None}
 ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
 
+OF_NOMIRACL = [f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS]
+OF_MUSHROOM = [f"data/context/de-{part}_perplexity-sonar-pro/" for part in ("tst.v1", "val.v2")]
+OF_MUSHROOM += [f"mushroom.de-{part}.extra.jsonl" for part in ("tst.v1", "val.v2")]
+
 # What each loader says of the miniature: files read, documents kept, options in force.
-LOADED = [
-    pytest.param(
-        lambda mirror: load_nomiracl("de", mirror=mirror),
-        [*(f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS), "corpus.jsonl.gz"],
-        {"relevant": 4, "non_relevant": 4},
-        {"language": "de", "split": "test", "subset": "both", **OF_SAMPLE},
-        id="nomiracl",
+LOADED: dict[str, tuple[Any, ...]] = {
+    "nomiracl": (
+        *(lambda mirror: load_nomiracl("de", mirror=mirror), [*OF_NOMIRACL, "corpus.jsonl.gz"]),
+        *({"relevant": 4, "non_relevant": 4}, {"language": "de", "split": "test", "subset": "both", **OF_SAMPLE}),
     ),
-    pytest.param(
+    "clapnq rag": (
         lambda mirror: load_clapnq("bm25", mirror=mirror, bm25_split=True),
         [*ANNOTATIONS, "passages.tsv", "retrieval/dev/question_dev_answerable.tsv"],
         {"answerable": 18, "unanswerable": 14},
         {"split": "validation", "retriever": "bm25", "top_k": 3, "bm25_split": True},
-        id="clapnq rag",
     ),
-    pytest.param(
-        lambda mirror: load_mfava("de", mirror=mirror),
-        ["german/wiki_references_queries_de.csv"],
-        {"questions": 9, "articles": 5},
-        {"language": "de"},
-        id="mfava",
+    "mfava": (
+        *(lambda mirror: load_mfava("de", mirror=mirror), ["german/wiki_references_queries_de.csv"]),
+        *({"questions": 9, "articles": 5}, {"language": "de"}),
     ),
-    pytest.param(
-        lambda mirror: load_detection("de", mirror=mirror),
-        ["combined_gold_languages.json"],
-        {"answers": 7},
-        {"language": "de", "annotations": "gold"},
-        id="mfava detection",
+    "mfava detection": (
+        *(lambda mirror: load_detection("de", mirror=mirror), ["combined_gold_languages.json"]),
+        *({"answers": 7}, {"language": "de", "annotations": "gold"}),
     ),
-    pytest.param(
-        lambda mirror: load_mushroom("de", mirror=mirror),
-        [
-            *(f"data/context/de-{part}_perplexity-sonar-pro/" for part in ("tst.v1", "val.v2")),
-            *("mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"),
-        ],
-        {"test": 2, "validation": 1},
-        {"language": "de", "split": "both"},
-        id="mushroom",
+    "mushroom": (
+        *(lambda mirror: load_mushroom("de", mirror=mirror), OF_MUSHROOM),
+        *({"test": 2, "validation": 1}, {"language": "de", "split": "both"}),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("load", "files", "kept", "options"), LOADED)
+@pytest.mark.parametrize(("load", "files", "kept", "options"), LOADED.values(), ids=LOADED)
 def test_a_loader_says_what_it_read_also_from_its_caches(
     load: Callable[[str], dict[str, Any]], files: list[str], kept: dict[str, int], options: dict[str, Any]
 ) -> None:

@@ -64,12 +64,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("response", "answer"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_the_answer_is_what_remains(response: object, answer: str) -> None:
-    got = final_answer(response)  # type: ignore[arg-type]
-    assert got == answer
-
-
 YES = "Yes, answer is present"
 REASONING = [
     ("gemma 4", f"<|channel>thought\nI don't know.\n<channel|>{YES}<turn|>", YES),
@@ -121,14 +115,12 @@ ORDINARY = (
 )
 
 
-@pytest.mark.parametrize(("response", "answer"), [case[1:] for case in REASONING], ids=[case[0] for case in REASONING])
-def test_the_answer_is_behind_the_marks_of_reasoning(response: str, answer: str) -> None:
-    assert final_answer(response) == answer
+READ = [*CASES, *REASONING, *((text, text, text) for text in ORDINARY)]
 
 
-@pytest.mark.parametrize("text", ORDINARY)
-def test_words_that_only_look_like_marks_are_the_answer(text: str) -> None:
-    assert final_answer(text) == text
+@pytest.mark.parametrize(("response", "answer"), [case[1:] for case in READ], ids=[case[0] for case in READ])
+def test_the_answer_is_what_remains(response: object, answer: str) -> None:
+    assert final_answer(response) == answer  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

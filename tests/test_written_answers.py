@@ -74,7 +74,7 @@ CAVEATS = [
     ("সঠিক তারিখ উল্লেখ নেই, তবে ৪ নম্বর প্রসঙ্গে বলা আছে এটি ১৯৭১ সালে ঘটে।", "bn"),
     ("ไม่ได้ระบุวันที่แน่นอน แต่บริบทที่ 3 บอกว่าเกิดขึ้นในปี พ.ศ. 2475", "th"),
 ]
-REASONING = [
+REASONING = [  # the last verdict holds, and the rule quoted is none
     ('To say "Yes, answer is present", a context must give it. None does. So my answer is "I don\'t know".', NO_ANSWER),
     ("First I thought it was not there, I don't know. But wait, context 3 says 1889! Yes, answer is present.", ANSWER),
     ("Yes, answer is present... wait, no. Context 5 is about the other one. I don't know.", NO_ANSWER),
@@ -160,8 +160,11 @@ GIVEN_WITH_A_CAVEAT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "language", "label"), [*LABELLED, *ONE_OF_SEVERAL, *DENIED, *GIVEN_WITH_A_CAVEAT])
-def test_a_bare_verdict_is_read_whatever_stands_around_it(text: str, language: str, label: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "language", "label"),
+    [*LABELLED, *ONE_OF_SEVERAL, *DENIED, *GIVEN_WITH_A_CAVEAT, *((text, "en", label) for text, label in REASONING)],
+)
+def test_a_verdict_is_read_whatever_stands_around_it(text: str, language: str, label: str) -> None:
     assert robust_label(text, language) == label
 
 
@@ -171,11 +174,6 @@ def test_a_bare_verdict_is_read_whatever_stands_around_it(text: str, language: s
 def test_another_topic_abstains_and_an_answer_after_a_caveat_answers(text: str, language: str, abstains: bool) -> None:
     assert robust_label(text, language) == (NO_ANSWER if abstains else ANSWER)
     assert is_abstention(text, language) is abstains
-
-
-@pytest.mark.parametrize(("text", "label"), REASONING)
-def test_the_last_verdict_holds_and_the_rule_quoted_is_none(text: str, label: str) -> None:
-    assert robust_label(text, "en") == label
 
 
 @pytest.mark.parametrize(

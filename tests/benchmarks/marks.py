@@ -248,7 +248,6 @@ def estimates(answers: Mapping[tuple[str, str], Answers], language: str, kind: s
 
 
 def table(header: str, rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A table in Markdown."""
     columns = header.split("; ")
     yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
     for row in rows:

@@ -151,7 +151,6 @@ def draw(curves: Mapping[str, list[tuple[float, float, int]]], path: Path) -> No
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures, draw the diagram."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
