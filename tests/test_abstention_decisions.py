@@ -192,7 +192,6 @@ NOTATION = {
 }
 GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
 
-
 REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say", "tell*"))
 
 

@@ -27,7 +27,6 @@ RESULTS = Path(__file__).parent / "data" / "both_harnesses.json"
 TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
 SAMPLE = {"metadata": {"mirror": MINIATURE}}
 
-
 OF_THE_DAY = ("date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info")
 """What differs between two runs of one command."""
 

@@ -28,7 +28,6 @@ from tests.tiny_models import needed
 
 ALLOWED = {**SAMPLE, "cut_prompts": "allow"}
 
-
 OF_API = ("max_gen_toks",)
 SIZE = {"max_length": 2048, "max_gen_toks": 256}
 API: dict[str, Any] = {"tokenized_requests": True, "max_length": 2047, "_max_gen_toks": 256}

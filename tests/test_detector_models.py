@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-
 import torch
 import transformers
 

@@ -33,7 +33,6 @@ from lm_eval_tasks.clapnq.dataset import load
 SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
 NAN = math.nan
 
-
 NFD = partial(unicodedata.normalize, "NFD")
 
 

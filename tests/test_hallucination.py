@@ -191,7 +191,6 @@ def useless(number: int) -> Errors:
 
 UNLIKE = measured_errors(np.tile([16, 4, 4, 16], (50, 1)))
 
-
 HALF = np.array([[1, 2]] * 5)  # half of the words are flagged, in every resample
 WHOLE = np.array([[9, 9], [8, 8], [8, 9]])  # nearly every word is
 EXPECTED = [[0.7, 0.1, 1.0], [0.9, 0.05, 2.0], [0.1, 0.4, 9.0], [0.6, 0.12, 0.5]] * 50

@@ -23,7 +23,6 @@ from tests.judged import PAIRS, RATINGS, compared, rated, sample, write
 
 NAN = math.nan
 
-
 SPECIAL = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>"),
     *("<|end_header_id|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "<|channel|>", "<|message|>"),
@@ -40,7 +39,6 @@ SEPARATORS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85"
 # spaces without width, marks and overrides of direction, tags, variation selectors, control characters, private use,
 # a noncharacter, and half a pair
 UNSEEN = "\u200b\ufeff\u2060\u200e\u202e\u2066\U000e0052\U000e0001\U000e0100\ufe00\0\x1b\b\x7f\ue000\uffff\ud800"
-
 
 ORDINARY = [
     *("باريس هي عاصمة فرنسا، ١٩٠٤", "می\u200cروم", "क्\u200dष है।", "巴黎是法国的首都。「1904年」", "👩‍🔬 ❤️ 🏳️‍🌈 🇫🇷 👍🏽"),

@@ -23,7 +23,6 @@ from lm_eval_tasks.results.report.readers import text_of
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
 
-
 UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
 
 

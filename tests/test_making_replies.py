@@ -179,7 +179,6 @@ def test_errors_that_were_there_stay_and_only_kinds_that_were_asked_for_come() -
 
 words = st.lists(st.sampled_from("Elbe fließt durch Polen nach Norden 1090 km".split()), min_size=1, max_size=12)
 
-
 errors = st.lists(st.tuples(st.integers(0, 11), st.sampled_from(CATEGORIES), st.booleans()), min_size=1, max_size=4)
 
 

@@ -211,7 +211,6 @@ def test_the_readme_shows_one_that_works(package: Package, tmp_path: Path, monke
 
 README = Path(detector_plugin.__file__).with_name("README.md").read_text("utf-8")
 
-
 pytest.importorskip("tenacity", reason="the harness's API models need lm-eval[api]")
 
 

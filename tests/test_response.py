@@ -63,7 +63,6 @@ CASES = [
     ("html and comparison are no debris", "if a < b and <b>c</b>", "if a < b and <b>c</b>"),
 ]
 
-
 YES = "Yes, answer is present"
 REASONING = [
     ("gemma 4", f"<|channel>thought\nI don't know.\n<channel|>{YES}<turn|>", YES),
@@ -113,7 +112,6 @@ ORDINARY = (
     "Here is my response: 1850",
     "First, the tower was built in 1850",
 )
-
 
 READ = [*CASES, *REASONING, *((text, text, text) for text in ORDINARY)]
 

@@ -46,7 +46,6 @@ IN_HEADER = "lantern/4+rivers=="
 SECRETS = (TOKEN, KEY, PASSWORD, IN_ADDRESS, IN_HEADER)
 NEEDS_API = pytest.mark.skipif(find_spec("tenacity") is None, reason="the harness's API models need lm-eval[api]")
 
-
 LONG = "0123456789abcdef0123456789abcdef"
 PRIVATE = "-----BEGIN PRIVATE KEY-----"
 

@@ -17,7 +17,6 @@ from lm_eval_tasks.detection.calibrated import FEW, errors_of, log_basis_of_rate
 HOLD = 0.93
 DETECTOR = {"name": "third", "version": "1", "licence": ""}
 
-
 NUMBERS = [5, *(pytest.param(number, marks=pytest.mark.slow("400 estimates")) for number in (10, 20))]
 
 
