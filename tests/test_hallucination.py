@@ -97,43 +97,6 @@ LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/langua
 NAMES = dict(line.split("\t")[:2] for line in LANGUAGES.read_text("utf-8").lower().splitlines())
 
 
-def corpus(rng: np.random.Generator, documents: int, prevalence: float) -> np.ndarray:
-    """Word counts (tp, fp, fn, tn) of documents whose prevalence and error rates vary from one to the next."""
-    total = rng.integers(60, 240, documents)
-    hallucinated = rng.binomial(total, rng.beta(8 * prevalence, 8 * (1 - prevalence), documents))
-    tp = rng.binomial(hallucinated, rng.beta(11.25, 3.75, documents))
-    fp = rng.binomial(total - hallucinated, rng.beta(2.25, 12.75, documents))
-    return np.stack([tp, fp, hallucinated - tp, total - hallucinated - fp], axis=1)
-
-
-def flagged(counts: np.ndarray) -> np.ndarray:
-    return np.stack([counts[:, 0] + counts[:, 1], counts.sum(axis=1)], axis=1)
-
-
-@pytest.mark.one_python("how often bounds hold the truth")
-@pytest.mark.parametrize("corpora", [200, pytest.param(1000, marks=pytest.mark.slow("1,000 corpora, 7 ms each"))])
-@pytest.mark.parametrize(("prevalence", "equation_1", "covers"), [(0.10, 0.204, 0.0), (0.35, 0.35, 0.95)])
-def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, covers: float, corpora: int) -> None:
-    """Corpora that are drawn at one prevalence, calibrated at a prevalence of 35 %.
-
-    Rogan-Gladen is right at 10 % too, and its 95 % intervals hold the truth 93 to 97 times in 100. Equation 1 is right
-    where the answers are like the calibration; at 10 % it says 20 %, and its intervals never hold the truth.
-    """
-    rng = np.random.default_rng(7)
-    held = np.zeros(2)
-    means = np.zeros(2)
-    for _ in range(corpora):
-        got = estimate(flagged(corpus(rng, 100, prevalence)), measured_errors(corpus(rng, 100, 0.35), 500))
-        for index, interval in enumerate((got.rogan_gladen, got.estimated)):
-            held[index] += interval.low <= prevalence <= interval.high
-            means[index] += interval.value / corpora
-    wider = math.sqrt(2000 / corpora)  # the tolerances are some four standard errors of means over 2,000 corpora
-    assert held[0] / corpora == pytest.approx(0.95, abs=0.02 * wider)
-    assert means[0] == pytest.approx(prevalence, abs=0.003 * wider)
-    assert held[1] / corpora == pytest.approx(covers, abs=0.02 * wider)
-    assert means[1] == pytest.approx(equation_1, abs=0.005 * wider)
-
-
 @pytest.mark.parametrize(
     ("wild", "calibration", "expected"),
     [

@@ -108,14 +108,12 @@ def _run(both: tuple[bytes, bytes]) -> None:
 
 _ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
 _passage = {"title": texts.anything, "text": texts.anything}
+_span_lists = [st.lists(texts.places, min_size=2, max_size=4)]
 _labelled_answer = texts.like(
     {
-        "question": texts.anything,
-        "reference": texts.anything,
-        "answer": "Die Katze ist Astronaut.",
-        "spans": [[4, 9, "entity"], st.lists(texts.places, min_size=2, max_size=4)],
-        "soft": [[4, 9, 0.5], st.lists(texts.places, min_size=2, max_size=4)],
-        "language": st.sampled_from(["de", "", "zh"]),
+        **dict.fromkeys(("question", "reference"), texts.anything),
+        **{"answer": "Die Katze ist Astronaut.", "language": st.sampled_from(["de", "", "zh"])},
+        **{"spans": [[4, 9, "entity"], *_span_lists], "soft": [[4, 9, 0.5], *_span_lists]},
         "annotations": st.sampled_from(["real", "gold", "silver", "x", None]),
     }
 )
@@ -125,10 +123,8 @@ _article = texts.table(["Katze", "1. Wer?", "2) Wo?", "Die Katze.", " "], 4, ","
 _headers = texts.table(["title", "Reference", "reference_2", "query 1", "Query_2", "query"], 4, ",")
 _mushroom_answer = texts.like(
     {
-        "id": "a",
-        "model_input": texts.anything,
-        "model_output_text": "Die Katze.",
-        "wikipedia_url": st.sampled_from(["u", "%75"]),
+        **{"id": "a", "model_input": texts.anything, "model_output_text": "Die Katze."},
+        **{"wikipedia_url": st.sampled_from(["u", "%75"])},
         "hard_labels": [st.lists(st.integers(-1, 12), min_size=2, max_size=2)],
         "soft_labels": [{"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}],
     }
@@ -136,30 +132,16 @@ _mushroom_answer = texts.like(
 _sentence = {"sentence": texts.anything, "factuality": st.sampled_from(["Supported", "Not Supported", "x", None])}
 _judged = {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
 _asked = {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
-_logged_question = texts.like(
-    {
-        "doc_id": st.integers(0, 3),
-        "doc": {
-            "id": "a",
-            "question": texts.anything,
-            "answerable": st.booleans(),
-            "answers": [texts.anything],
-            "passages": [{"id": "p", **_passage}],
-            "gold_ids": [texts.anything],
-            "retrieved_ids": [texts.anything],
-            "gold_ranks": [st.integers(1, 3)],
-            "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']),
-        },
-        "resps": [["a"]],
-        "filter": "none",
-    }
-)
+_ids_of = {"gold_ids": [texts.anything], "retrieved_ids": [texts.anything], "gold_ranks": [st.integers(1, 3)]}
+_logged_doc = {
+    **{"id": "a", "question": texts.anything, "answerable": st.booleans(), "answers": [texts.anything]},
+    **{"passages": [{"id": "p", **_passage}], **_ids_of},
+    "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']),
+}
+_logged_question = texts.like({"doc_id": st.integers(0, 3), "doc": _logged_doc, "resps": [["a"]], "filter": "none"})
 _provenance = {
-    "prompt": {"template_sha256": "a"},
-    "run": {"limit": 3},
-    "options": {"language": "de"},
-    "detector": {"name": "lexical"},
-    "not_comparable": ["a"],
+    **{"prompt": {"template_sha256": "a"}, "run": {"limit": 3}, "options": {"language": "de"}},
+    **{"detector": {"name": "lexical"}, "not_comparable": ["a"]},
 }
 _config = {
     "metric_list": [{"metric": "m", "higher_is_better": st.booleans()}],
@@ -183,13 +165,8 @@ _results = texts.like(
 ).map(lambda value: json.dumps(value).encode())
 _sample = texts.like(
     {
-        "doc_id": st.integers(0, 2),
-        "doc": {"query_id": "q1", "subset": "relevant"},
-        "resps": [["a"]],
-        "filtered_resps": ["a"],
-        "filter": st.sampled_from(["strict", "robust"]),
-        "metrics": ["m"],
-        "m": 0.5,
+        **{"doc_id": st.integers(0, 2), "doc": {"query_id": "q1", "subset": "relevant"}, "resps": [["a"]]},
+        **{"filtered_resps": ["a"], "filter": st.sampled_from(["strict", "robust"]), "metrics": ["m"], "m": 0.5},
         "arguments": {"gen_args_0": {"arg_0": "Wer?"}},
     }
 )

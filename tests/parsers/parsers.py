@@ -176,16 +176,10 @@ def _tables(content: bytes) -> None:
 
 _stored = texts.like(
     {
-        "query_id": st.sampled_from(["q1", "q2", 3]),
-        "id": st.sampled_from(["q1", 2]),
-        "response": texts.anything,
-        "results": {"m": texts.anything, "n": texts.anything},
-        "template": st.sampled_from(["vanilla", "role"]),
-        "task": "nomiracl_de",
-        "language": st.sampled_from(["de", "xx"]),
-        "subset": "relevant",
-        "model": st.sampled_from(["m", "n"]),
-        "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"},
+        **{"query_id": st.sampled_from(["q1", "q2", 3]), "id": st.sampled_from(["q1", 2]), "response": texts.anything},
+        **{"results": {"m": texts.anything, "n": texts.anything}, "template": st.sampled_from(["vanilla", "role"])},
+        **{"task": "nomiracl_de", "language": st.sampled_from(["de", "xx"]), "subset": "relevant"},
+        **{"model": st.sampled_from(["m", "n"]), "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"}},
         "resps": [[texts.anything]],
     }
 )
@@ -198,11 +192,8 @@ _sample = texts.like(
     }
 )
 _measured = {
-    "source": texts.anything,
-    "precision": st.floats(),
-    "recall": st.floats(),
+    **{"source": texts.anything, "precision": st.floats(), "recall": st.floats(), "models": ["m", "n"]},
     "documents": [st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)],
-    "models": ["m", "n"],
 }
 _calibrations = texts.like(
     {
