@@ -63,13 +63,9 @@ def written_samples(folder: Path, task: str, values: Sequence[Row], docs: Sequen
     path = folder / f"samples_{task}_{DATE}.jsonl"
     rows = [
         {
-            "doc_id": number,
-            "doc": {"id": f"q{number}", **(docs[number] if docs else {})},
-            "resps": [["an answer"]],
-            "filtered_resps": ["an answer"],
-            "filter": "none",
-            "prompt_hash": f"hash {number}",
-            "metrics": list(of_document),
+            **{"doc_id": number, "doc": {"id": f"q{number}", **(docs[number] if docs else {})}},
+            **{"resps": [["an answer"]], "filtered_resps": ["an answer"], "filter": "none"},
+            **{"prompt_hash": f"hash {number}", "metrics": list(of_document)},
             **of_document,
         }
         for number, of_document in enumerate(values)

@@ -21,14 +21,8 @@ from tests.miniature import MINIATURE_FOLDER
 from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
-pytest_plugins = [
-    "tests.shared_once",
-    "tests.judged",
-    "tests.report_runs",
-    "tests.browser",
-    "tests.marking_tab",
-    "tests.chat_endpoint",
-]
+PLUGINS = "shared_once judged report_runs browser marking_tab chat_endpoint"
+pytest_plugins = [f"tests.{name}" for name in PLUGINS.split()]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"

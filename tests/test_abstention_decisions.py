@@ -16,21 +16,11 @@ from custom_metrics.usage.printable import IGNORABLE
 from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
 TABLE = {
-    "language": "en",
-    "name": "English",
-    "material": ["passage", "text"],
-    "silent": ["not say", "not there"],
+    **{"language": "en", "name": "English", "material": ["passage", "text"], "silent": ["not say", "not there"]},
     "abstains": ["i don't know", "i have no idea"],
-    "bare": ["none", "unknown", "i have no idea", "not here. not there", "x"],
-    "openers": ["sorry"],
-    "citing": ["according to"],
-    "but": ["but", "however"],
-    "reported": ["said"],
-    "offer": ["please"],
-    "present": ["answer is present"],
-    "answer_marker": ["answer"],
-    "yes": ["y", "yes"],
-    "no": ["no", "no way"],
+    **{"bare": ["none", "unknown", "i have no idea", "not here. not there", "x"], "openers": ["sorry"]},
+    **{"citing": ["according to"], "but": ["but", "however"], "reported": ["said"], "offer": ["please"]},
+    **{"present": ["answer is present"], "answer_marker": ["answer"], "yes": ["y", "yes"], "no": ["no", "no way"]},
 }
 
 
@@ -177,18 +167,12 @@ def test_a_yes_affirms_unless_its_sentence_abstains(text: str, affirms: bool, mo
 
 
 NOTATION = {
-    "language": "en",
-    "name": "English",
+    **{"language": "en", "name": "English"},
     "parts": {"not": ["not", "never"], "say": ["say*", "tell*"], "to_say": ["to {say}"]},
-    "material": ["passage", "text"],
-    "silent": ["{not} ... {say}", "silent"],
-    "abstains": ["i don't know", "{not} ... able ... {to_say}"],
-    "bare": ["none", "not here. not there"],
-    "openers": ["sorry"],
-    "but": ["but"],
-    "offer": ["how to"],
-    "except": ["text message", "i don't know how to thank"],
-    "answer_marker": ["answer"],
+    **{"material": ["passage", "text"], "silent": ["{not} ... {say}", "silent"]},
+    **{"abstains": ["i don't know", "{not} ... able ... {to_say}"], "bare": ["none", "not here. not there"]},
+    **{"openers": ["sorry"], "but": ["but"], "offer": ["how to"]},
+    **{"except": ["text message", "i don't know how to thank"], "answer_marker": ["answer"]},
 }
 GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
 

@@ -206,11 +206,8 @@ def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog:
     ]
     assert rows["q1"]["groundings"][1] == "Moon pulls the water"
     assert {id: (row["gold_ids"], row["gold_ranks"], row["retrieved_ids"]) for id, row in rows.items()} == {
-        "q1": (["p1"], [2], ranked["q1"]),
-        "q2": (["p4", "p3"], [], ranked["q2"]),
-        "q3": ([], [], ranked["q3"]),
-        "q4": ([], [], ["p4"]),
-        "q5": ([], [], []),
+        **{"q1": (["p1"], [2], ranked["q1"]), "q2": (["p4", "p3"], [], ranked["q2"]), "q3": ([], [], ranked["q3"])},
+        **{"q4": ([], [], ["p4"]), "q5": ([], [], [])},
     }
     described = json.loads(rows["q1"]["retriever"])
     assert (described["passages_given"], described["questions_with_fewer_passages"]) == (2, 2)

@@ -68,10 +68,7 @@ def test_questions_are_made_of_articles(made: Path) -> None:
     found = rows(made / "queries.jsonl")
     assert [row["id"] for row in found] == ["elbe/1", "elbe/2", "astrolabium/1", "astrolabium/2"]
     assert found[0] == {
-        "id": "elbe/1",
-        "title": "Elbe",
-        "url": "https://de.example/Elbe",
-        "article": "https://de.example/Elbe",
+        **{"id": "elbe/1", "title": "Elbe", "url": "https://de.example/Elbe", "article": "https://de.example/Elbe"},
         "language": "de",
         "question": "Welcher Nebenfluss der Elbe ist bei der Vereinigung länger und führt mehr Wasser als der Hauptfluss?",
         "reference": rows(ARTICLES)[0]["text"],

@@ -15,12 +15,8 @@ from tests.growth import LINEAR, exponent
 from tests.test_abstention import HOSTILE
 
 PARTS = {
-    "not": ["not", "never", "kein*"],
-    "say": ["say", "says", "tell*"],
-    "softly": ["really", "quite so"],
-    "to_say": ["to {say}", "in order to say"],
-    "stem": ["bil", "gör"],
-    "ending": ["miyor", "mez"],
+    **{"not": ["not", "never", "kein*"], "say": ["say", "says", "tell*"], "softly": ["really", "quite so"]},
+    **{"to_say": ["to {say}", "in order to say"], "stem": ["bil", "gör"], "ending": ["miyor", "mez"]},
     "mixed": ["a", "b ... c", "d"],
 }
 FILL = "y" * 25

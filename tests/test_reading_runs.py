@@ -46,15 +46,9 @@ CONFIG = {
 }
 RESULTS = {
     "results": {"mine": {"rate,strict": 0.5, "rate,robust": 0.25, "alias": "mine"}, "bare": {"m,none": 1.0}},
-    "configs": {"bare": {}, "mine": CONFIG},
-    "n-samples": {"mine": {}, "bare": {}},
-    "n-shot": {"mine": 2},
-    "versions": {"mine": 1.5},
-    "config": {"model": "hf"},
-    "model_name": "org/model",
-    "chat_template_sha": "cd",
-    "chat_template": "{{ x }}",
-    "system_instruction": "Be brief.",
+    **{"configs": {"bare": {}, "mine": CONFIG}, "n-samples": {"mine": {}, "bare": {}}, "n-shot": {"mine": 2}},
+    **{"versions": {"mine": 1.5}, "config": {"model": "hf"}, "model_name": "org/model", "chat_template_sha": "cd"},
+    **{"chat_template": "{{ x }}", "system_instruction": "Be brief."},
     "group_subtasks": {"both": ["mine", "bare"], "part": ["mine", "absent"], "empty": []},
     "groups": {"both": {"rate,strict": 0.75}},
 }

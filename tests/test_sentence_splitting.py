@@ -178,33 +178,17 @@ def test_a_quotation_is_masked_unless_it_is_the_verdict(quote: str, text: str, s
 
 
 TABLE = {
-    "language": "xx",
-    "name": "X",
-    "material": ["text", "per source", "though scripture"],
-    "silent": ["silent", "mute ... here"],
-    "lacks": ["lacks"],
+    **{"language": "xx", "name": "X", "material": ["text", "per source", "though scripture"]},
+    **{"silent": ["silent", "mute ... here"], "lacks": ["lacks"]},
     "abstains": ["no idea", "nothing was said", "while clueless", "none yet", "nay", "없*"],
-    "bare": ["unknown", "n/a"],
-    "openers": ["sorry", "well", "alas", "hmm", "the answer is"],
-    "citing": ["according to", "according to (the|those)", "per"],
-    "but": ["but", "yet", "nay", "*yet", "*지만"],
-    "although": ["although", "though", "while"],
-    "reported": ["said"],
-    "offer": ["please"],
-    "present": ["answer is present"],
-    "no": ["no"],
+    **{"bare": ["unknown", "n/a"], "openers": ["sorry", "well", "alas", "hmm", "the answer is"]},
+    **{"citing": ["according to", "according to (the|those)", "per"], "but": ["but", "yet", "nay", "*yet", "*지만"]},
+    **{"although": ["although", "though", "while"], "reported": ["said"], "offer": ["please"]},
+    **{"present": ["answer is present"], "no": ["no"]},
 }
 WITHOUT_SPACES = {
-    "language": "yy",
-    "name": "Y",
-    "spaces": False,
-    "material": ["文章"],
-    "abstains": ["不知道", "不明但"],
-    "bare": ["未知"],
-    "openers": ["答案是", "是"],
-    "citing": ["根据"],
-    "but": ["但"],
-    "reported": ["说"],
+    **{"language": "yy", "name": "Y", "spaces": False, "material": ["文章"], "abstains": ["不知道", "不明但"]},
+    **{"bare": ["未知"], "openers": ["答案是", "是"], "citing": ["根据"], "but": ["但"], "reported": ["说"]},
 }
 
 

@@ -323,13 +323,8 @@ def write_encoder(folder: Path) -> Path:
 
 
 ENCODER_FILES = {
-    "model.safetensors": "weights",
-    "config.json": "{}",
-    "modules.json": "[]",
-    "sentence_bert_config.json": "{}",
-    "1_Pooling/config.json": "{}",
-    "vocab.txt": "a b c",
-    "tokenizer.model": "sentencepiece",
+    **{"model.safetensors": "weights", "config.json": "{}", "modules.json": "[]", "sentence_bert_config.json": "{}"},
+    **{"1_Pooling/config.json": "{}", "vocab.txt": "a b c", "tokenizer.model": "sentencepiece"},
 }
 """Files of a model as they lie in a folder; nothing here loads them."""
 
