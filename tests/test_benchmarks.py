@@ -104,9 +104,7 @@ def test_a_table_goes_through_a_results_file_and_a_damaged_one_is_read_as_far_as
     assert Benchmark.from_json("nothing").metrics == {}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(None, "holds no benchmark.py"), ("BENCHMARK = 1", "has no BENCHMARK")]
-)
+@pytest.mark.parametrize(("content", "message"), [(None, "no benchmark.py"), ("BENCHMARK = 1", "has no BENCHMARK")])
 def test_a_folder_without_a_table_is_said(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "benchmark.py").write_text(content, "utf-8")

@@ -49,9 +49,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("task", "changed"), CHANGES, ids=[f"{t} {' '.join(c)}" for t, c in CHANGES])
-def test_other_options_have_their_own_requests(
-    harness: Harness, cache: Path, task: str, changed: dict[str, Any]
-) -> None:
+def test_other_options_have_own_requests(harness: Harness, cache: Path, task: str, changed: dict[str, Any]) -> None:
     first = evaluated(harness, task, cached=True)
     other = evaluated(harness, task, cached=True, **changed)
     assert other == evaluated(harness, task, cached=False, **changed)
@@ -130,7 +128,7 @@ def tags(harness: Harness, tmp_path: Path, model_args: str) -> set[str]:
     return {sample["resps"][0][0].split("</hallucination>")[0] for sample in got["samples"][task]}
 
 
-def test_every_detector_version_and_option_has_own_tags(
+def test_detectors_versions_and_options_have_own_tags(
     harness: Harness, flagging: type[Flagging], tmp_path: Path
 ) -> None:
     settings = {"detector=a": 1, "detector=b": 1, "detector=a,version=2": 1, "detector=a,length=3": 3}

@@ -326,9 +326,7 @@ def calibration(tmp_path: Path) -> str:
 
 
 @pytest.mark.usefixtures("of_any_number")
-def test_what_an_estimate_rests_on_is_said_once_and_recorded(
-    calibration: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_an_estimate_rests_on_is_said_and_recorded(calibration: str, caplog: pytest.LogCaptureFixture) -> None:
     """Errors in other languages, and own real answers where there are some."""
     metadata = {"mirror": MINIATURE, "calibration": calibration, "detector_args": "threshold=0.01"}
     with caplog.at_level(logging.INFO):

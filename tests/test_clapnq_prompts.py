@@ -14,15 +14,14 @@ from lm_eval_tasks.harness import has_scorers
 from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
 
+TEXTS = [("Tides", "The Moon pulls."), ("Moon", "It is far.")]
 DOC = {
     "question": "why",
     "answerable": True,
     "target": "It pulls.",
-    "passages": [
-        {"id": "", "title": "Tides", "text": "The Moon pulls."},
-        {"id": "", "title": "Moon", "text": "It is far."},
-    ],
+    "passages": [{"id": "", "title": title, "text": text} for title, text in TEXTS],
 }
+PULLS = "[document]: Tides The Moon pulls.."
 TIDES = "[title]: Tides [document]: The Moon pulls"
 ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
 
@@ -76,11 +75,7 @@ in_chat = partial(prompt, apply_chat_template=True, chat_template=turns)
         ("_gpt", ONE, f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n\nwhy\nagent:"),
         ("_gpt", DOC, f"{GPT}\n\n{TIDES}.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:"),
         ("_llama", ONE, f"{LLAMA}\n\n[document]: Tides The Moon pulls.. {LLAMA_END}\n[answer]:"),
-        (
-            "_llama",
-            DOC,
-            f"{LLAMA}\n\n[document]: Tides The Moon pulls..\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:",
-        ),
+        ("_llama", DOC, f"{LLAMA}\n\n{PULLS}\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:"),
     ],
 )
 def test_plain_text_is_the_papers_prompt_and_a_cue(
@@ -134,9 +129,7 @@ def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
 
 
 @pytest.mark.parametrize(("shots", "chat", "stops"), [(0, False, False), (2, False, True), (2, True, False)])
-def test_text_with_shots_stops_where_they_are_divided(
-    tasks: dict[str, Any], shots: int, chat: bool, stops: bool
-) -> None:
+def test_text_with_shots_stops_between_them(tasks: dict[str, Any], shots: int, chat: bool, stops: bool) -> None:
     task = tasks["clapnq_gold"]
     task.set_config("num_fewshot", shots)
     options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {"metadata": ("clapnq_gold", 0, 1)}

@@ -165,9 +165,7 @@ def test_dense_uses_the_models_own_prompts_unless_told_otherwise(
     assert score == pytest.approx(float(expected.max()), abs=2**-11)
 
 
-def test_a_named_model_has_its_papers_prefixes_whatever_its_folder_says(
-    corpus: Corpus, minilm: str, tmp_path: Path
-) -> None:
+def test_a_named_model_has_its_papers_prefixes_not_its_folders(corpus: Corpus, minilm: str, tmp_path: Path) -> None:
     folder = copy_of(minilm, tmp_path / "model", prompts=PROMPTS, default_prompt_name="query")
     found = open_on_cpu("minilm", corpus, minilm=folder)
     assert (found.describe()["query_prefix"], found.describe()["passage_prefix"]) == ("", "")

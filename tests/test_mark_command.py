@@ -37,9 +37,7 @@ def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) ->
     assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
 
 
-def test_answers_that_no_detector_has_read_are_the_same_draw(
-    closed_book: Path, predicted: Path, tmp_path: Path
-) -> None:
+def test_answers_that_no_detector_read_are_the_same_draw(closed_book: Path, predicted: Path, tmp_path: Path) -> None:
     for name, folder in (("tagged", closed_book), ("plain", predicted)):
         mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, cwd=tmp_path)
     for name in ("marking_mfava_de.html", "marking_mfava_zh.html"):

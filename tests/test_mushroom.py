@@ -45,10 +45,7 @@ class Flags:
         self.found = found
 
     def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
-        return [
-            [Span(a, min(b, len(said)), HALLUCINATION, p) for a, b, p in self.found if a < len(said)]
-            for said in answers
-        ]
+        return [[Span(a, min(b, len(of)), HALLUCINATION, p) for a, b, p in self.found if a < len(of)] for of in answers]
 
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:

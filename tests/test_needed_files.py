@@ -102,9 +102,7 @@ def test_one_missing_file_is_said_as_ever(mirror: Path) -> None:
     assert [file.path for file in caught.value.files] == ["data/german/corpus.jsonl.gz"]
 
 
-def test_without_a_mirror_only_what_cannot_be_loaded_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_mirror_what_cannot_be_loaded_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sources, "local_copy", lambda file, folder: None)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     require_files(nomiracl.load_task, DE)  # what is not here will be downloaded

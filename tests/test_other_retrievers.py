@@ -233,14 +233,12 @@ def test_what_is_absent_or_short_is_counted_and_said(
     corpus_of_rows: Corpus, file: Path, caplog: pytest.LogCaptureFixture, questions: list[Question], k: int, said: Any
 ) -> None:
     with caplog.at_level(logging.INFO):
-        found = Run(corpus, file).search(questions, k)
+        found = Run(corpus_of_rows, file).search(questions, k)
     assert found == [RANKINGS.get(question.id, [])[:k] for question in questions]
-    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        (level, f"{file}: {what}") for level, what in said
-    ]
+    assert [(r.levelname, r.message) for r in caplog.records] == [(level, f"{file}: {what}") for level, what in said]
 
 
 def test_it_says_which_file_it_is_by_name_and_content(corpus_of_rows: Corpus, file: Path) -> None:
     """`printf ... | sha256sum`; the folder is of no account."""
-    described = Run(corpus, file).describe()
+    described = Run(corpus_of_rows, file).describe()
     assert described == {"retriever": "run", "file": "mine.run", "sha256": hashlib.sha256(RUN.encode()).hexdigest()}

@@ -186,9 +186,7 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
     half_of_few: Path, capsys: pytest.CaptureFixture[str], value: float | None, reported: float | None, reason: str
 ) -> None:
     for task in ("arc_easy", "mmlu_anatomy", "mmlu_virology"):
-        change_results(
-            half_of_few, lambda found, task=task: found["results"][as_written(task)].update({"acc,none": reported})
-        )
+        change_results(half_of_few, lambda r, task=task: r["results"][as_written(task)].update({"acc,none": reported}))
         if value is not None:
             change(half_of_few, task, lambda rows: [{**row, "acc": value} for row in rows])
     change_results(half_of_few, lambda results: results["groups"]["mmlu_some"].update({"acc,none": reported}))

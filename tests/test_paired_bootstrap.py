@@ -115,7 +115,7 @@ def test_documents_that_differ_alike_are_drawn_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("weak", "undefined", "of_draws"), [(0, 0, False), (5, 0, False), (6, 0, True), (5, 1, True)])
-def test_p_is_that_of_the_shares_where_at_most_ten_draws_of_1999_are_beyond(
+def test_p_is_of_the_shares_where_at_most_ten_draws_of_1999_are_beyond(
     weak: int, undefined: int, of_draws: bool
 ) -> None:
     """Each draw of the errors is read twice. In so many, nothing flagged is hallucinated, and the rates are equal."""

@@ -158,9 +158,7 @@ def test_answers_are_those_of_the_samples_and_the_rates_follow_from_them(results
     assert {key: figures[key] for key in means.index} == pytest.approx(means.to_dict(), abs=1e-15)
 
 
-def test_answers_that_were_not_logged_are_named(
-    results: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_answers_not_logged_are_named(results: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = copied(results / "results" / "baseline-answer", tmp_path / "run")
     for path in folder.glob("samples_*"):
         path.unlink()
@@ -371,9 +369,7 @@ def test_modules_give_what_the_other_tasks_give() -> None:
     results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
     for name, column, p in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
-        marked = [
-            [Span(s["start"], s["end"], HALLUCINATION, s.get(p, 1)) for s in row["doc"][column]] for row in samples
-        ]
+        marked = [[Span(s["start"], s["end"], HALLUCINATION, s.get(p, 1)) for s in r["doc"][column]] for r in samples]
         tagged = [render(row["doc"]["answer"], spans) for row, spans in zip(samples, marked, strict=True)]
         assert module_of(name, **answered(samples), references=tagged) == numbers[f"{name},tags"], name
 

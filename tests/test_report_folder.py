@@ -132,9 +132,7 @@ def test_runs_that_cannot_be_read_are_listed_with_the_reason(folder: Path, tmp_p
     assert str(tmp_path) not in page.xpath("string(//section[@id='unreadable'])")
 
 
-def test_what_was_read_is_kept_until_a_file_changes(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_is_kept_until_it_changes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def reading(folder: Path, task: Any, read_anew: Any) -> Any:

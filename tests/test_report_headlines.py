@@ -212,9 +212,7 @@ def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> Non
         ("error_rate", math.nan, math.nan, "25.0 % [n = 7]"),
     ],
 )
-def test_where_bounds_span_more_than_half_there_is_no_point(
-    metric: str, low: float, high: float, shown_as: str
-) -> None:
+def test_where_bounds_span_over_half_there_is_no_point(metric: str, low: float, high: float, shown_as: str) -> None:
     figure, unit = Figure(0.25, low, high, 0.1, 7), metric_of(metric).unit
     assert with_bounds(figure, unit) == shown_as
     drawn = without_point(figure, unit)

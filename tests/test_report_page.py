@@ -233,7 +233,7 @@ def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) 
     assert min(len(task.xpath("details")) for task in tasks) >= 4
 
 
-def test_the_number_of_documents_is_the_users(
+def test_users_set_the_number_of_documents(
     two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(two_models / "baseline-lexical")

@@ -96,9 +96,7 @@ def words(first: int, last: int) -> str:
         (1025, [(1, 512), (257, 768), (513, 1024), (769, 1025)]),
     ],
 )
-def test_parts_are_of_512_words_each_256_after_the_last_and_keep_the_title(
-    length: int, parts: list[tuple[int, int]]
-) -> None:
+def test_parts_are_of_512_words_each_256_on_and_keep_the_title(length: int, parts: list[tuple[int, int]]) -> None:
     assert split_passage(Passage("p", "The title", words(1, length))) == [
         f"The title {words(*places)}" for places in parts
     ]

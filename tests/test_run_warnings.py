@@ -160,11 +160,7 @@ def test_a_judge_that_does_not_judge_is_said_in_both_tasks(
             "clapnq_gold: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95 % bound); "
             "answerable questions are not among them, and the rates over those not defined",
         ),
-        (
-            "mfava_de",
-            {"limit": 2},
-            "mfava_de: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66 (95",
-        ),
+        ("mfava_de", {"limit": 2}, "mfava_de: 2 of {total} questions in this run: a rate of 0 over so few may be 0.66"),
         ("nomiracl_de", {}, None),
     ],
 )

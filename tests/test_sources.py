@@ -103,9 +103,7 @@ def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_pat
     assert locate(repository, path, tmp_path) == own
 
 
-def test_an_argument_is_stronger_than_the_mirror_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_argument_is_stronger_than_the_environments_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         target = tmp_path / name / "github" / "primeqa" / "clapnq" / DEV
         target.parent.mkdir(parents=True)
@@ -176,9 +174,7 @@ def test_a_download_is_verified_and_kept(requests: list[str]) -> None:
     assert sources.state(github("a.tsv")) == ("verified", first)
 
 
-def test_a_download_damaged_in_the_cache_is_fetched_again(
-    requests: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_download_damaged_in_the_cache_comes_again(requests: list[str], caplog: pytest.LogCaptureFixture) -> None:
     local = sources.fetch(github("a.tsv"))
     local.write_bytes(b"damaged")
     assert sources.fetch(github("a.tsv")).read_bytes() == CONTENT

@@ -238,9 +238,8 @@ def test_whole_sentences_by_their_best_window(tmp_path: Path, labels: list[str],
     assert flagged > 1 < passed  # both kinds, and more than one window
     assert most > 3
     for options in ({"batch_size": 1}, {"batch_tokens": 40}, {"threshold": 0.5}):
-        assert (
-            load_detector(str(folder), max_length=LONGEST, **options).detect(REFERENCES, ANSWERS, ["en"] * 4) == spans
-        )
+        again = load_detector(str(folder), max_length=LONGEST, **options)
+        assert again.detect(REFERENCES, ANSWERS, ["en"] * 4) == spans
 
 
 def test_a_sentence_longer_than_a_window_is_its_weakest_part(tmp_path: Path) -> None:

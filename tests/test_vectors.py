@@ -187,9 +187,7 @@ def test_search_is_exact(rows: int, block: int, questions: int, k: int) -> None:
 
 @settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 60), questions=st.integers(0, 9))
-def test_scores_are_of_the_whole_product_ties_and_all(
-    data: st.DataObject, seed: int, rows: int, questions: int
-) -> None:
+def test_scores_are_of_the_whole_product_with_ties(data: st.DataObject, seed: int, rows: int, questions: int) -> None:
     """Small whole numbers: sums are exact, and many scores are equal."""
     k, block = data.draw(st.integers(1, rows)), data.draw(st.integers(1, rows + 3))
     random = np.random.default_rng(seed)

@@ -75,14 +75,12 @@ class Held(NamedTuple):
         return f"{100 * self.share:.1f} %, {self.width:.3f}"
 
 
-def annotated_answers(
-    mirror: str, collections: Sequence[str] = ("mushroom", "mfava-gold")
-) -> dict[tuple[str, str], Answers]:
+def annotated_answers(mirror: str, names: Sequence[str] = ("mushroom", "mfava-gold")) -> dict[tuple[str, str], Answers]:
     """(language, kind) to the answers, read by held-out weights."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
     from tests.development.lexical.held_out import predictions
 
-    documents = readable(labelled_answers(mirror, collections))
+    documents = readable(labelled_answers(mirror, names))
     rows = defaultdict(list)
     for document, prediction in zip(documents, predictions(documents), strict=True):
         marks = prediction.hallucinated
