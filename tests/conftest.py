@@ -99,11 +99,8 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
     from lm_eval_tasks.harness.autoload import task_folder
 
     harness_start.remember()
-    manager = TaskManager(
-        include_path=[task_folder(), *options.pop("include_path", [])],
-        include_defaults=False,
-        metadata=options.pop("metadata", {}),
-    )
+    paths = [task_folder(), *options.pop("include_path", [])]
+    manager = TaskManager(include_path=paths, include_defaults=False, metadata=options.pop("metadata", {}))
     results: dict[str, Any] = simple_evaluate(model, model_args, tasks, task_manager=manager, **options)
     return results
 

@@ -98,11 +98,8 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
 
 def speak(monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] = ("en",)) -> None:
     """Small tables for some languages; `likely` are those that any text looks like."""
-    tables = {
-        "en": TABLE,
-        "de": {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]},
-        "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]},
-    }
+    german = {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]}
+    tables = {"en": TABLE, "de": german, "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]}}
     spoken = {code: build_lexicon([{"language": code, "name": code, **table}]) for code, table in tables.items()}
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
     monkeypatch.setattr(abstention, "likely_languages", lambda text: likely)
@@ -195,11 +192,8 @@ REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say",
         ),
         # several, by their ends
         (
-            "sorry, the text is silent",
-            [
-                (kind, *[text] * 2, ())
-                for kind, text in (("openers", "sorry"), ("material", "text"), ("silent", "silent"))
-            ],
+            "sorry, text silent",
+            [("openers", *["sorry"] * 2, ()), ("material", *["text"] * 2, ()), ("silent", *["silent"] * 2, ())],
         ),
         # an exception spares the text, but not another one
         ("a text and a text message", [("material", *["text"] * 2, ()), ("except", *["text message"] * 2, ())]),

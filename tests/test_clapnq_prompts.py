@@ -15,13 +15,10 @@ from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
 
 TEXTS = [("Tides", "The Moon pulls."), ("Moon", "It is far.")]
-DOC = {
-    "question": "why",
-    "answerable": True,
-    "target": "It pulls.",
-    "passages": [{"id": "", "title": title, "text": text} for title, text in TEXTS],
-}
+GIVEN = [{"id": "", "title": title, "text": text} for title, text in TEXTS]
+DOC = {"question": "why", "answerable": True, "target": "It pulls.", "passages": GIVEN}
 PULLS = "[document]: Tides The Moon pulls.."
+DECLINES = "I do not have an answer."
 TIDES = "[title]: Tides [document]: The Moon pulls"
 ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
 
@@ -109,11 +106,7 @@ def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "cue", "abstains"),
-    [
-        ("", "answer: ", "unanswerable"),
-        ("_gpt", "agent: ", "I do not have an answer."),
-        ("_llama", "[answer]: ", "I do not have an answer."),
-    ],
+    [("", "answer: ", "unanswerable"), ("_gpt", "agent: ", DECLINES), ("_llama", "[answer]: ", DECLINES)],
 )
 def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
     tasks: dict[str, Any], name: str, cue: str, abstains: str

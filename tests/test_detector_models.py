@@ -334,12 +334,8 @@ def test_no_more_documents_are_read_ahead_than_are_sorted_together(lookup: Path)
 
 def test_spans_are_kept_under_other_options_of_speed_alone(lookup: Path, tmp_path: Path) -> None:
     store = tmp_path / "spans.jsonl"
-    for options, lines in [
-        ({"batch_size": 1}, 3),
-        ({"batch_size": 4, "device": "cpu"}, 3),
-        ({"threshold": 0.9}, 6),
-        ({"dtype": "bfloat16"}, 9),
-    ]:
+    options_of = ({"batch_size": 1}, {"batch_size": 4, "device": "cpu"}, {"threshold": 0.9}, {"dtype": "bfloat16"})
+    for options, lines in zip(options_of, (3, 3, 6, 9), strict=True):
         stored = StoredDetector(load_detector(str(lookup), **options), store, options)
         stored.detect(["the moon"] * 3, ["the moon is a red star.", "", "the moon"], ["en"] * 3)
         assert len(store.read_text("utf-8").splitlines()) == lines

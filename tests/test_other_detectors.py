@@ -121,11 +121,8 @@ def test_two_packages_of_one_name_are_both_named(package: Package) -> None:
     with pytest.raises(UnusableDetector, match=r": 2 installed packages .*: other 1\.5 \(.*\), one 1\.5 \(.*\)\. Unin"):
         load_detector("shouting")
     assert load_detector("served", model="m").name == "served:m"
-    package(
-        "eager",
-        "[lm_eval_grounded.detectors]\nlexical = somebodys_module:Shouting\n"
-        "[lm_eval_grounded.retrievers]\nbm25 = somebodys_module:ByLength\n",
-    )
+    ours = "[lm_eval_grounded.detectors]\nlexical = somebodys_module:Shouting\n"
+    package("eager", f"{ours}[lm_eval_grounded.retrievers]\nbm25 = somebodys_module:ByLength\n")
     with pytest.raises(UnusableDetector, match=r"^detector lexical: 2 .*eager 1\.5 .*lm-eval-grounded [\d.]+ \(det"):
         load_detector("lexical")
     with pytest.raises(UsageError, match=r"^retriever bm25: 2 installed packages .*eager 1\.5 .*lm-eval-grounded "):

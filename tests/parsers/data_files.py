@@ -177,6 +177,8 @@ def _grown(line: str) -> Any:
     return lambda n: "".join(line.replace("%d", str(at)) for at in range(n // len(line) + 1)).encode()
 
 
+_in_corpus = texts.like({"docid": st.sampled_from(_ids), **_passage})
+_EMPTY_RUN = b'{"results": {}, "configs": {}, "config": {}}'
 _PASSAGE = '{"docid": "p%d", "title": "", "text": "a"}\n'
 DATA_FILES: dict[str, Parser] = {
     "labelled answers": Parser(
@@ -187,11 +189,7 @@ DATA_FILES: dict[str, Parser] = {
     ),
     "NoMIRACL": Parser(
         _nomiracl,
-        st.tuples(
-            texts.table(_ids, 2, "\t"),
-            texts.table(_ids, 4, "\t"),
-            texts.lines(texts.like({"docid": st.sampled_from(_ids), **_passage})),
-        ),
+        st.tuples(texts.table(_ids, 2, "\t"), texts.table(_ids, 4, "\t"), texts.lines(_in_corpus)),
         (CorruptSource,),
         {"judgements": lambda n: (b"q\ta\n", _grown("q\t0\tp%d\t1\n")(n), _grown(_PASSAGE)(n))},
     ),
@@ -225,12 +223,7 @@ DATA_FILES: dict[str, Parser] = {
         _run,
         st.tuples(_results, texts.lines(_sample)),
         (ValueError,),
-        {
-            "answers": lambda n: (
-                b'{"results": {}, "configs": {}, "config": {}}',
-                _grown('{"doc_id": %d, "doc": {}, "resps": [["a"]]}\n')(n),
-            )
-        },
+        {"answers": lambda n: (_EMPTY_RUN, _grown('{"doc_id": %d, "doc": {}, "resps": [["a"]]}\n')(n))},
         costly=True,
     ),
 }
