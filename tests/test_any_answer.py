@@ -1,5 +1,4 @@
-"""No answer whatever ends a run: arbitrary text, halves of characters and arbitrary JSON go through every filter, every
-metric and the detectors that need no model; and what says the same in another wrapping is read alike by all benchmarks."""
+"""No answer whatever ends a run: arbitrary text and JSON through every filter, metric and detector without a model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Caches hold what a run asks for, and nothing of another: requests (`--cache_requests`), answers of our own models
-(`--use_cache`), and spans of detectors."""
+"""Caches hold what a run asks for, and nothing of another: requests, answers of our own models, and spans of detectors."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from pathlib import Path
@@ -112,7 +111,7 @@ def test_any_labels_score_as_the_published_scorer_has_it(case: tuple[int, Soft, 
 def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> None:
     """All labelled answers of the mirror, with and without page, against predictions of three kinds."""
     files = sorted(Path(hub, "github/Helsinki-NLP/mu-shroom/splits").rglob("*.jsonl"))
-    rows = [row for path in files for row in labelled_answers(path)]
+    rows = [row for path in files for row in lines(path)]
     assert len(rows) >= 1605  # of ten languages; mirrors may hold further ones
     for row in rows:
         length, hard, soft = len(row["model_output_text"]), row["hard_labels"], soft_of(row)
@@ -121,10 +120,6 @@ def test_every_real_answer_scores_as_the_published_scorer_has_it(hub: str) -> No
             places = [span[:2] for span in found]
             assert iou(hard, places) == published_iou(hard, places)
             assert rho(soft, found, length) == pytest.approx(published_rho(soft, found, length), abs=1e-12)
-
-
-def labelled_answers(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def soft_of(row: dict[str, Any]) -> Soft:
@@ -150,7 +145,7 @@ BASELINES = [
 def test_the_shared_tasks_baselines(hub: str, language: str, answers: int, mark_all: Any, mark_none: Any) -> None:
     """On all test answers, with and without page; the README's figures."""
     (path,) = Path(hub, "github/Helsinki-NLP/mu-shroom/splits/test_labeled/v1").glob(f"*.{language}-tst*")
-    rows = labelled_answers(path)
+    rows = lines(path)
     assert len(rows) == answers
     for expected, probability in ((mark_all, 1.0), (mark_none, 0.0)):
         scores = []

@@ -1,7 +1,4 @@
-"""Results of every family of tasks through `every_eval_ever convert lm_eval --include_samples` and its `validate`.
-
-`make test-leaderboard` makes its environment, which needs Python 3.12.
-"""
+"""Results of every family of tasks through `every_eval_ever convert lm_eval`; `make test-leaderboard` has it."""
 
 from __future__ import annotations
 

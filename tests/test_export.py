@@ -1,5 +1,4 @@
-"""The command export: training prompts are those of the tasks to the letter, and the gold passage has a random place; each
-task has a folder of its own, so that nobody takes another task's samples for its own."""
+"""The command export: training prompts are those of the tasks to the letter; each task has a folder of its own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Figures and their bounds in exact numbers: intervals of shares, percentiles of resamples that anybody can draw, and when
-there are none; and means over languages."""
+"""Figures and their bounds in exact numbers: intervals of shares, percentiles of resamples, means over languages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""CLAPnq's scores of answers and rankings: ROUGE, values of a document, figures by retrieval, and K-Precision (the share of
-an answer's tokens that are in the passages given), in exact numbers and those of `rouge_score`."""
+"""CLAPnq's scores of answers and rankings in exact numbers, and those of `rouge_score`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a user gets from pip: plain `lm_eval` knows the tasks, and nothing is left after uninstalling.
-
-Each test installs this project into a fresh environment that sees the dependencies of the one that runs the tests.
-"""
+"""What a user gets from pip, in a fresh environment: plain `lm_eval` knows the tasks; uninstalling leaves nothing."""
 
 from __future__ import annotations
 

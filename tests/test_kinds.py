@@ -1,5 +1,4 @@
-"""Kinds of figure: what follows from the two methods of a new one, and a kind that somebody else's package brings in the
-table of its benchmark, whose comparison and report follow."""
+"""Kinds of figure: what follows from the two methods of a new one, also of one that somebody else's package brings."""
 
 from __future__ import annotations
 

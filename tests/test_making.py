@@ -17,19 +17,12 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import TEXTS, load, read_rows
 from tests.conftest import command, figures_of, loaded_tasks, results_of, run
+from tests.labelled_facts import write_lines
+from tests.logged_runs import lines as rows
 from tests.shared_once import SharedOnce
 
 DATA = Path(__file__).parent / "data" / "making"
 ARTICLES = DATA / "articles.jsonl"
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def written(path: Path, *lines: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
-    return path
 
 
 def evaluate(folder: Path, tasks: str, articles: Path, *options: str, model: str = "replay") -> Path:
@@ -145,7 +138,7 @@ def mirror(made: Path, shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         french = {"language": "fr", "title": "S", "reference": "Paris est en France.", "answer": "Paris est en Italie."}
         japanese = {"language": "ja", "reference": "東京。", "answer": "大阪。", "spans": [[0, 2, "entity"]]}
-        written(folder / "more.jsonl", {**french, "spans": [[13, 19, "entity"]]}, japanese, {"language": "xx"})
+        write_lines(folder / "more.jsonl", [{**french, "spans": [[13, 19, "entity"]]}, japanese, {"language": "xx"}])
         files = [str(folder / "more.jsonl"), str(made / "silver.jsonl"), str(made / "queries.jsonl")]
         (folder / "said").mkdir()
         done = run([command("lm-eval-grounded"), "make", "mirror", *files, "-o", "mirror"], folder)
@@ -180,7 +173,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
     tasks = [steps.task_name(step) for step in steps.STEPS]
     article = {"language": "de", "text": "Die Elbe fließt nach Norden.", "question": "Wohin fließt die Elbe?"}
     english = {"language": "en", "text": "It flows.", "answer": "It flows <3.", "spans": [[3, 8, "relation"]]}
-    articles = written(tmp_path / "articles.jsonl", article, english)
+    articles = write_lines(tmp_path / "articles.jsonl", [article, english])
     options = ["--metadata", f"articles={articles},language=de", "--output_path", "", "--log_samples", "--gen_kwargs"]
     model = ["--model", "hf", "--model_args", f"pretrained={llama},dtype=float32", "--device", "cpu"]
     cached = ["max_gen_toks=24", "--use_cache", str(tmp_path / "replies")]
@@ -228,7 +221,7 @@ def prompts(task: str, **metadata: Any) -> list[str]:
 def test_questions_and_answers_are_asked_for_in_the_papers_words(tmp_path: Path) -> None:
     """Tables 6 and 11; the last sentence of the second one's task is ours."""
     article = {"language": "de", "text": "Die Elbe fließt.", "question": "Was tut die Elbe?"}
-    own = {"articles": str(written(tmp_path / "a.jsonl", article))}
+    own = {"articles": str(write_lines(tmp_path / "a.jsonl", [article]))}
     assert prompts("mfava_make_queries", **own) == [
         "Given the following reference in language German: Die Elbe fließt.\n\n"
         "Generate two knowledge-intensive queries in German. Ensure the questions are concise but knowledge-intensive. The "

@@ -1,5 +1,4 @@
-"""Tasks of the harness that are in no table of ours, compared, reported and ranked: what is a mean of its documents' values
-has bounds and differences, and what is not is shown as its results file has it, with the reason."""
+"""Tasks of the harness that are in no table of ours, compared, reported and ranked by the means of their documents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The bootstrap of paired differences: its draws and pivots, and corrected rates with errors of the detector written out
-draw by draw."""
+"""The bootstrap of paired differences: its draws and pivots, and corrected rates written out draw by draw."""
 
 from __future__ import annotations
 

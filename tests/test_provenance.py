@@ -1,5 +1,4 @@
-"""Where a number comes from, as results files say it: files and their digests, options, what was left out, what differs
-from the published data."""
+"""Where a number comes from, as results files say it: files, digests, options, and what differs from the public data."""
 
 from __future__ import annotations
 

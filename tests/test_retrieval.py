@@ -1,7 +1,4 @@
-"""BM25 over a corpus: what it finds, in parts or whole, and that its index is built once, mapped, and safe among processes.
-
-The command ``lm-eval-grounded retrieve`` stands below, because BM25 is the retriever it has without any model.
-"""
+"""BM25 over a corpus: what it finds, in parts or whole; its index, built once and mapped; and the command `retrieve`."""
 
 from __future__ import annotations
 
