@@ -1,4 +1,4 @@
-"""Spans, and tagged text: what human gold really holds is read, repaired and counted; what is written can be read again."""
+"""Spans and tagged text: what human gold really holds is read, repaired and counted; and how far annotators agree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
 
 from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, merged, parse, render, tag_counts
+from custom_metrics.reading.words import words
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.results.marks.lines import mean_kappa
 
 CASES = [
     # annotated, text, spans, repairs
@@ -269,3 +272,45 @@ def test_what_is_no_span_is_refused(value: Any, says: str) -> None:
 def test_a_word_is_in_the_shortest_span_with_a_character_of_it(spans: list[Span], categories: list[str | None]) -> None:
     words = [(0, 4), (5, 9), (10, 14), (15, 19)]
     assert covered(words, spans) == categories
+
+
+CODES = {"Arabic": "ar", "German": "de", "Turkish": "tr"}
+
+
+@pytest.mark.one_python("what the public data hold")
+def test_silver_and_gold_of_mfava_agree_as_in_its_figure_2(hub: str) -> None:
+    """Words, hallucinated or not; and their categories."""
+    path = Path(hub, "WueNLP", "mHallucination_Detection", "combined_gold_languages.json")
+    binary: dict[str, list[tuple[bool, ...]]] = defaultdict(list)
+    categories: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    of_word = (None, *CATEGORIES)
+    for row in json.loads(path.read_text("utf-8")):
+        code, text = CODES[row["language"].capitalize()], row["generated_text"]
+        both = [annotate(row[f"{kind}_annotations"], text, AnnotationReport()) for kind in ("gold", "silver")]
+        if None not in both:
+            places = words(text, code)
+            labels = [*zip(*(covered(places, spans or ()) for spans in both), strict=True)]
+            binary[code] += [tuple(label is not None for label in pair) for pair in labels]
+            categories[code] += [tuple(map(of_word.index, pair)) for pair in labels]
+    found = {
+        code: tuple(round(float(cohen_kappa_score(*zip(*each[code], strict=True))), 3) for each in (binary, categories))
+        for code in sorted(binary)
+    }
+    assert found == {"ar": (0.594, 0.483), "de": (0.823, 0.689), "tr": (0.703, 0.588)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "kappa", "several"),
+    [
+        ([{"anna": [1, 1, 0, 0], "bert": [1, 0, 0, 0]}], 0.5, 1),
+        ([{"anna": [0], "bert": [1]}, {"anna": [1], "bert": [0]}], -1.0, 2),
+        ([{"anna": [0, 0], "bert": [1, 1]}], 0.0, 1),
+        ([{"anna": [1], "bert": [1]}], None, 1),  # one label alone: no evidence that they agree
+        ([{"anna": [1]}, {"bert": [0]}], None, 0),
+        ([{"a": [0, 1], "b": [0, 1], "c": [1, 0]}], -1 / 3, 1),  # the mean of 1, -1 and -1
+    ],
+)
+def test_kappa_is_the_mean_over_pairs_of_annotators(
+    labels: list[dict[str, list[int]]], kappa: float | None, several: int
+) -> None:
+    assert mean_kappa(labels) == (kappa if kappa is None else pytest.approx(kappa), several)

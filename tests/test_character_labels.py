@@ -17,6 +17,7 @@ from custom_metrics.reading.words import words
 from custom_metrics.scores import detection
 from custom_metrics.scores.detection import WordCounts, count_words, iou, process_character_results, rho
 from custom_metrics.statistics.intervals import resampled_sums, spread
+from tests.logged_runs import lines
 
 Soft = list[tuple[int, int, float]]
 
