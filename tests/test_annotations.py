@@ -236,15 +236,8 @@ SHARE = "a span's probability is between 0 and 1, got {}"
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ([0, 4], FORM),
-        ([0, 4, "x", "much"], FORM),
-        (["a", 4, "x"], FORM),
-        ([math.inf, 4, "x"], FORM),
-        ([1.5, 3, "x"], FORM),
-        (["1", 2, "x"], FORM),
-        ([0, True, "x"], FORM),
-        ([0, 1, "x", 10**400], FORM),
-        (None, FORM),
+        *((value, FORM) for value in ([0, 4], [0, 4, "x", "much"], ["a", 4, "x"], [math.inf, 4, "x"], [1.5, 3, "x"])),
+        *((value, FORM) for value in (["1", 2, "x"], [0, True, "x"], [0, 1, "x", 10**400], None)),
         ([4, 3, "x"], ORDER),
         ([-1, 3, "x"], ORDER),
         ([0, 4, "x", 1.1], SHARE),

@@ -131,6 +131,7 @@ def test_sentences_stand_one_after_another_with_their_own_white_space() -> None:
 
 
 ANSWER = "Warsaw is in Poland. It has nine rivers. Who knows? Fine."
+UNSURE = '<hallucination probability="0.5">Warsaw is</hallucination>'
 PLACES = [(0, 20, SUPPORTED), (21, 40, NOT_SUPPORTED), (41, 51, HARD_TO_TELL), (52, 57, NOT_SUPPORTED)]
 DOC = {
     **{"answer": ANSWER, "language": "en", "passage": "en/1"},
@@ -144,12 +145,7 @@ DOC = {
     [
         (ANSWER, [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),
         (ANSWER.replace("nine", "<entity>nine</entity>"), [1, 0, 1, 1], [0, 0.25, 0], [1, 0, 4, 4]),
-        (
-            '<hallucination probability="0.5">Warsaw is</hallucination>' + ANSWER[9:].replace("Fine.", "<entity>Fine."),
-            [1, 1, 1, 0],
-            [0.25, 0, 1],
-            [1, 2, 4, 2],
-        ),
+        (UNSURE + ANSWER[9:].replace("Fine.", "<entity>Fine."), [1, 1, 1, 0], [0.25, 0, 1], [1, 2, 4, 2]),
         (ANSWER.replace("Who knows?", "<entity>Who knows?</entity>"), [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),
         ("I cannot do that.", [0, 1, 2, 0], [1, 0, 0], [0, 0, 5, 4]),  # lost: wrong on every sentence
     ],

@@ -44,12 +44,8 @@ OF_TASKS = {
 ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 
 MISSPELT = [
-    ("topk", "top_k"),
-    ("top-k", "top_k"),
-    ("detecter", "detector"),
-    ("max_sample", "max_samples"),
-    ("calibration_anotation", "calibration_annotations"),
-    ("judge_refrence", "judge_reference"),
+    *(("topk", "top_k"), ("top-k", "top_k"), ("detecter", "detector"), ("max_sample", "max_samples")),
+    *(("calibration_anotation", "calibration_annotations"), ("judge_refrence", "judge_reference")),
     ("cut_prompt", "cut_prompts"),
 ]
 

@@ -239,10 +239,7 @@ def found_in(content: bytes) -> list[str]:
     """The secrets that stand in a file or a text, in any writing."""
     writings = {
         secret: {
-            secret,
-            quote(secret, safe=""),
-            html.escape(secret),
-            json.dumps(secret)[1:-1].replace("/", "\\/"),
+            *(secret, quote(secret, safe=""), html.escape(secret), json.dumps(secret)[1:-1].replace("/", "\\/")),
             base64.b64encode(secret.encode()).decode().rstrip("="),
         }
         for secret in SECRETS

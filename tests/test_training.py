@@ -80,10 +80,8 @@ BY_HEART = "--held_out 0 --num_train_epochs 60 --learning_rate 1e-2 --max_length
 @pytest.mark.parametrize(
     ("kind", "attention", "labels"),
     [
-        ("llama", "bidirectional", "binary"),
-        ("llama", "causal", "category"),
-        ("bert", "bidirectional", "category"),
-        ("modernbert", "bidirectional", "binary"),
+        *(("llama", "bidirectional", "binary"), ("llama", "causal", "category")),
+        *(("bert", "bidirectional", "category"), ("modernbert", "bidirectional", "binary")),
     ],
 )
 @pytest.mark.slow("trains four models")

@@ -207,6 +207,8 @@ _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "
 _TREC = texts.table(_FIELDS, 6, " ") | st.lists(
     st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
 ).map(lambda rows: "\n".join(rows).encode())
+_FILTERS = {"filters": lambda n: b'{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n' * (n // 43)}
+_IN = {"language": st.sampled_from(["de", "", None, 3])}
 _TAG_PIECES = "de zh cmn Hans CH - _ x pt BR yue mul und art-lojban u-co-phonebk 1996".split()
 
 PARSERS: dict[str, Parser] = {
@@ -239,13 +241,7 @@ PARSERS: dict[str, Parser] = {
         _articles,
         texts.lines(
             texts.like(
-                {
-                    "text": texts.answer,
-                    "id": texts.json_values,
-                    "answer": texts.answer,
-                    "spans": [texts.places],
-                    "language": st.sampled_from(["de", "", None, 3]),
-                }
+                {"text": texts.answer, "id": texts.json_values, "answer": texts.answer, "spans": [texts.places], **_IN}
             )
         ),
         (UsageError, CorruptSource),
@@ -308,12 +304,7 @@ PARSERS: dict[str, Parser] = {
             "brackets": lambda n: b'{"id": 1, "response": "a"}\n' + b"[" * n,
         },
     ),
-    "samples file": Parser(
-        _samples,
-        texts.lines(_sample),
-        (CorruptSource,),
-        {"filters": lambda n: b'{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n' * (n // 43)},
-    ),
+    "samples file": Parser(_samples, texts.lines(_sample), (CorruptSource,), _FILTERS),
     "calibration file": Parser(
         _calibration,
         _calibrations | texts.cut(_calibrations),
