@@ -173,6 +173,7 @@ NOTATION = {
 }
 GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
 
+KINDS, THREE = ("openers", "material", "silent"), "sorry text silent"
 REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say", "tell*"))
 
 
@@ -191,10 +192,7 @@ REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say",
             ],
         ),
         # several, by their ends
-        (
-            "sorry, text silent",
-            [("openers", *["sorry"] * 2, ()), ("material", *["text"] * 2, ()), ("silent", *["silent"] * 2, ())],
-        ),
+        (THREE, [(kind, *[word] * 2, ()) for kind, word in zip(KINDS, THREE.split(), strict=True)]),
         # an exception spares the text, but not another one
         ("a text and a text message", [("material", *["text"] * 2, ()), ("except", *["text message"] * 2, ())]),
     ],

@@ -22,10 +22,8 @@ DECLINES = "I do not have an answer."
 TIDES = "[title]: Tides [document]: The Moon pulls"
 ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
 
-FLAN = (
-    'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
-    "user: why, answer:"
-)
+FLAN = 'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
+FLAN += "user: why, answer:"
 GPT = (
     "Generate next agent response, given the following document(s). If you cannot base your answer on the document, "
     "please state that you do not have an answer."

@@ -111,9 +111,7 @@ def test_scores_are_cosines_of_what_the_model_says(corpus: Corpus, minilm: str) 
     }
 
 
-def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str
-) -> None:
+def test_the_title_counts_and_a_text_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str) -> None:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     tide = "the sea rises and falls " * 60  # 300 tokens of 256
     rows = [("a", tide, "Tides"), ("b", tide + "strings of a violin", "Tides"), ("c", tide, "Violin")]

@@ -324,10 +324,8 @@ def test_an_unreadable_model_wins_nothing() -> None:
 
 def test_the_cost_of_a_group_is_that_of_its_tasks() -> None:
     figures = [balanced_error.figure_of(outcomes(*counts[:2])).as_json() for counts in BALANCED_CASES[:2]]
-    tasks = [
-        made_task(f"nomiracl_{code}", {"robust": {"balanced_error": each}}, code)
-        for code, each in zip(("de", "fr"), figures, strict=True)
-    ]
+    both = zip(("de", "fr"), figures, strict=True)
+    tasks = [made_task(f"nomiracl_{code}", {"robust": {"balanced_error": each}}, code) for code, each in both]
     results = {"balanced_error,robust": 0.3875, "balanced_error_stderr,robust": 0.1, "accuracy,robust": 0.7}
     of_group = {"groups": {"nomiracl": ("nomiracl_de", "nomiracl_fr")}, "group_results": {"nomiracl": results}}
     whole = replace(made_run("m", tasks), **of_group)

@@ -46,9 +46,7 @@ def documents(language: str, **options: Any) -> list[dict[str, Any]]:
         ("es", "majority", 150, {SUPPORTED: 224, NOT_SUPPORTED: 52}),
     ],
 )
-def test_real_answers_are_their_sentences(
-    hub: str, language: str, annotators: str, answers: int, numbers: dict[str, int]
-) -> None:
+def test_answers_are_sentences(hub: str, language: str, annotators: str, answers: int, numbers: dict[str, int]) -> None:
     found = documents(language, annotators=annotators, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     lines = (Path(hub) / "github" / REPOSITORY / file_of(language, annotators)).read_text("utf-8").splitlines()
@@ -205,10 +203,8 @@ def test_one_class_alone_has_no_score(values: Any) -> None:
         ("Passage 2 names another year.\n\nVerdict: Not Supported (it contradicts passage 2)", NOT_SUPPORTED),
         ("<think>Verdict: Supported</think>\nVerdict: Unsupported", NOT_SUPPORTED),
         ("Verdict: Supported. All of it is supported by passage 1.", SUPPORTED),
-        ("Verdict: Supported or Not Supported", "unread"),
-        ("Verdict: partly supported", "unread"),
-        ("> Verdict: Supported", "unread"),
-        (None, "unread"),
+        *((text, "unread") for text in ("Verdict: Supported or Not Supported", "Verdict: partly supported")),
+        *((text, "unread") for text in ("> Verdict: Supported", None)),
     ],
 )
 def test_verdicts(reply: str | None, verdict: str) -> None:

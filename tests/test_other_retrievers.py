@@ -157,9 +157,7 @@ def test_a_run_is_read_however_it_was_written(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("q1 Q0 p2 4 1.0", None),
-        ("q1 Q0 p2 4 1.0 my name", None),
-        ("q1 Q0 p2 fourth 1.0 mine", None),
+        *((line, None) for line in ("q1 Q0 p2 4 1.0", "q1 Q0 p2 4 1.0 my name", "q1 Q0 p2 fourth 1.0 mine")),
         ("q1 Q0 p2 4 1,5 mine", None),
         ("q1 Q0 p2 4 nan mine", "question q1: scores are not finite, or rise"),
         ("q3 Q0 p2 1 -inf mine", "question q3: scores are not finite, or rise"),

@@ -91,10 +91,7 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
 @pytest.mark.parametrize(
     ("text", "states"),
     [
-        ("paris", "paris"),
-        ("  paris \n", "paris"),
-        ("answer: paris", "paris"),
-        ("i look. my answer: paris", "paris"),
+        *((text, "paris") for text in ("paris", "  paris \n", "answer: paris", "i look. my answer: paris")),
         ("i look.\nfinal answer: paris", "paris"),
         ("(answer: paris)", "paris)"),
         ("note: paris", "note: paris"),
@@ -110,10 +107,7 @@ def test_no_sentence_ends_behind_an_initial_or_a_short_number(before: str) -> No
         ("私の答え: パリ", "パリ"),
         ("x答え: パリ", "x答え: パリ"),
         # a text that stands in quotation marks loses them
-        ('"unknown"', "unknown"),
-        ("'unknown'", "unknown"),
-        ('"unknown".', "unknown"),
-        ('answer: "unknown"', "unknown"),
+        *((text, "unknown") for text in ('"unknown"', "'unknown'", '"unknown".', 'answer: "unknown"')),
         ('"it is unknown. sorry."', "it is unknown. sorry."),
         ("'two\nlines'", "two\nlines"),
         ('"it\'s unknown"', "it's unknown"),
@@ -204,10 +198,7 @@ def sentence(text: str, asks: bool = False) -> Sentence:
 @pytest.mark.parametrize(
     ("text", "bare"),
     [
-        ("unknown", True),
-        ("(unknown).", True),
-        ("well, unknown", True),
-        ("the answer is: n/a", True),
+        *((text, True) for text in ("unknown", "(unknown).", "well, unknown", "the answer is: n/a")),
         ("sorry, well, alas, unknown", True),
         ("hmm, sorry, well, alas, unknown", False),  # three openers at most
         ("paris", False),

@@ -72,8 +72,7 @@ def test_quoted_fields_keep_their_line_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "rows"),
     [
-        (b"", [{}]),
-        (b"ID, Text \n", [{"id": "", "text": ""}]),
+        *((b"", [{}]), (b"ID, Text \n", [{"id": "", "text": ""}])),
         (b"ID,Text\n1,a\n\n2\n", [{"id": "", "text": ""}, {"id": "1", "text": "a"}, {"id": "2"}]),
     ],
     ids=["empty", "header", "short row"],
@@ -85,12 +84,8 @@ def test_the_header_of_a_csv_file_comes_first(tmp_path: Path, content: bytes, ro
 @pytest.mark.parametrize(
     ("name", "content", "whole"),
     [
-        ("a.tsv", b"a\tb\n", True),
-        ("a.csv", b"a,b\r", True),
-        ("a.tsv", b"", True),
-        ("a.tsv", b"a\tb", False),
-        ("a.csv", b"\na", False),
-        ("a.jsonl", b"{}", True),
+        *(("a.tsv", b"a\tb\n", True), ("a.csv", b"a,b\r", True), ("a.tsv", b"", True), ("a.tsv", b"a\tb", False)),
+        *(("a.csv", b"\na", False), ("a.jsonl", b"{}", True)),
     ],
     ids=["LF", "CR", "empty", "cut", "cut CSV", "no table"],
 )
