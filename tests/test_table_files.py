@@ -166,8 +166,8 @@ def test_what_was_published_without_a_last_line_end_is_whole(tmp_path: Path, mon
 
 
 PAGE = b"<!doctype html>\n<title>Log in</title>\n"
-WHOLE = {"a/topics.tsv": b"1\twho?\n2\twhen?\n", "a/corpus.jsonl.gz": gzip.compress(b'{"docid": "1"}\n')}
-WRONG = {  # of each kind; test_table_files.py has what else can be wrong with one
+WHOLE = {"a/topics.tsv": b"1\twho?\n2\twhen?\n", "a/corpus.jsonl.gz": gzip.compress(b'{"docid": "1"}\n', mtime=0)}
+WRONG = {  # of each kind; the table above has what else can be wrong with one
     "a/topics.tsv": [PAGE, b"1\twho?\n2\twh"],
     "a/corpus.jsonl.gz": [PAGE, WHOLE["a/corpus.jsonl.gz"][:-4]],
 }
