@@ -33,7 +33,7 @@ POOLED = "pooled"
 KINDS = ("real", POOLED, "gold", "silver")  # kinds of calibration of answers from no passages, in order of preference
 FORMAT = 1
 
-FEWEST = 5  # documents with words, below which no bounds of a corrected rate hold (``test_small_calibrations.py``)
+FEWEST = 5  # documents with words, below which no bounds of a corrected rate hold (``test_calibration_files.py``)
 
 
 class CalibrationError(UsageError):

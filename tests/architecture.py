@@ -20,7 +20,6 @@ END = "<!-- end of the picture -->"
 Arrows = Mapping[tuple[str, str], list[str]]
 """(importing room, imported room) to the importing modules, one entry for each import."""
 
-
 BENCHMARKS = "lm_eval_tasks.benchmarks"
 
 

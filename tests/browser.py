@@ -65,7 +65,6 @@ class Tab:
             self.page.screenshot(path=f"{shots}/{name}-{width}-{scheme}.png")
 
     def check_axe(self) -> None:
-        """Axe finds no fault."""
         axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install '.[browser]'")
         violations = axe.Axe().run(self.page).response["violations"]
         assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in violations] == []

@@ -40,13 +40,11 @@ def _without_other_tasks(results: Row, tasks: Sequence[str]) -> None:
 
 
 def change_samples(folder: Path, task: str, change: Callable[[list[Row]], list[Row]]) -> None:
-    """Rewrite a samples file."""
     (path,) = folder.glob(f"samples_{task}_2*.jsonl")
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in change(lines(path))), "utf-8")
 
 
 def change_results(folder: Path, change: Callable[[Row], object]) -> None:
-    """Rewrite the results file."""
     (path,) = folder.glob("results_*.json")
     results = json.loads(path.read_text("utf-8"))
     change(results)
@@ -65,13 +63,9 @@ def written_samples(folder: Path, task: str, values: Sequence[Row], docs: Sequen
     path = folder / f"samples_{task}_{DATE}.jsonl"
     rows = [
         {
-            "doc_id": number,
-            "doc": {"id": f"q{number}", **(docs[number] if docs else {})},
-            "resps": [["an answer"]],
-            "filtered_resps": ["an answer"],
-            "filter": "none",
-            "prompt_hash": f"hash {number}",
-            "metrics": list(of_document),
+            **{"doc_id": number, "doc": {"id": f"q{number}", **(docs[number] if docs else {})}},
+            **{"resps": [["an answer"]], "filtered_resps": ["an answer"], "filter": "none"},
+            **{"prompt_hash": f"hash {number}", "metrics": list(of_document)},
             **of_document,
         }
         for number, of_document in enumerate(values)

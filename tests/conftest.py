@@ -21,14 +21,8 @@ from tests.miniature import MINIATURE_FOLDER
 from tests.somebodys_package import package, theirs  # noqa: F401
 from tests.tiny_models import llama, llama_classifier, lookup, minilm, tiny_encoder, tiny_models  # noqa: F401
 
-pytest_plugins = [
-    "tests.shared_once",
-    "tests.judged",
-    "tests.report_runs",
-    "tests.browser",
-    "tests.marking_tab",
-    "tests.chat_endpoint",
-]
+PLUGINS = "shared_once judged report_runs browser marking_tab chat_endpoint"
+pytest_plugins = [f"tests.{name}" for name in PLUGINS.split()]
 
 # Before anything imports huggingface_hub, which reads them once.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -105,14 +99,9 @@ def evaluate(tasks: list[str], model: str, model_args: str = "", **options: Any)
     from lm_eval_tasks.harness.autoload import task_folder
 
     harness_start.remember()
-    manager = TaskManager(
-        include_path=[task_folder(), *options.pop("include_path", [])],
-        include_defaults=False,
-        metadata=options.pop("metadata", {}),
-    )
-    results: dict[str, Any] = simple_evaluate(
-        model=model, model_args=model_args, tasks=tasks, task_manager=manager, **options
-    )
+    paths = [task_folder(), *options.pop("include_path", [])]
+    manager = TaskManager(include_path=paths, include_defaults=False, metadata=options.pop("metadata", {}))
+    results: dict[str, Any] = simple_evaluate(model, model_args, tasks, task_manager=manager, **options)
     return results
 
 
@@ -155,9 +144,8 @@ def run(
     if not fresh and started.can(arguments, variables):
         done = started(arguments, cwd, variables, timeout=600)
     else:
-        done = subprocess.run(
-            arguments, cwd=cwd, env=variables, capture_output=True, text=True, timeout=600, check=False
-        )
+        how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600, "check": False}
+        done = subprocess.run(arguments, cwd=cwd, env=variables, **how)
     if check and done.returncode:
         raise AssertionError(f"{arguments} exited {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

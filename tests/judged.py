@@ -11,7 +11,7 @@ import pytest
 
 from lm_eval_tasks.clapnq.judge import load_pairs, load_ratings
 from tests.conftest import evaluate
-from tests.logged_runs import in_this_process, lines
+from tests.logged_runs import in_this_process, lines, write_samples
 from tests.shared_once import SharedOnce
 
 RATINGS, PAIRS = "clapnq_judge", "clapnq_judge_pairs"
@@ -54,13 +54,9 @@ def sample(id: str, answer: str | None, question: str = "where", passage: str = 
     return {"doc_id": int(id), "doc": {**doc, **more}, "resps": [[answer]], "filter": "answer"}
 
 
-def write(
-    folder: Path, rows: Sequence[Row | str], task: str = "clapnq_gold", date: str = "2026-01-01T00-00-00.0"
-) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"samples_{task}_{date}.jsonl"
-    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), "utf-8")
-    return str(path)
+def write(folder: Path, rows: Sequence[Row | str], task: str = "clapnq_gold", **date: str) -> str:
+    content = "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+    return str(write_samples(folder, content, task, **date))
 
 
 def rated(**options: Any) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def facts(number: int = 20, language: str = "de", annotations: str = "silver", s
     return rows
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """JSON lines."""
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
     return path

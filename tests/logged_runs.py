@@ -62,7 +62,6 @@ def replay(folder: Path, *options: str) -> Path:
 
 
 def files_of(folder: Path) -> Path:
-    """The folder below another in which the files of the one run lie."""
     (results,) = folder.rglob("results_*.json")
     return results.parent
 
@@ -87,7 +86,7 @@ def sample(number: int, **more: Any) -> dict[str, Any]:
 
 
 def write_samples(folder: Path, content: str, task: str = "mfava_de", date: str = "2026-01-01T00-00-00.0") -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}_{date}.jsonl"
     path.write_text(content, "utf-8")
     return path

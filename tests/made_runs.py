@@ -18,13 +18,10 @@ SETTINGS = Settings("", 0, "", "", {}, None)
 
 
 def figure(value: float, low: float | None = None, high: float | None = None, n: int = 100) -> dict[str, Any]:
-    """A figure as a results file has it."""
     return {"value": value, "low": low, "high": high, "standard_error": None, "n": n, "denominator": "questions"}
 
 
 def share(count: int, n: int) -> dict[str, Any]:
-    """A share with Wilson's bounds."""
-
     return defined_share.figure_of([1.0] * count + [0.0] * (n - count)).as_json("questions")
 
 
@@ -67,5 +64,4 @@ def _measured(name: str, metric: Metric | None, table: Benchmark | None) -> Metr
 
 
 def run(model: str, tasks: Sequence[TaskRun], config: Values | None = None) -> Run:
-    """A run of a model."""
     return Run(model, Path("runs") / model.rpartition("/")[2], {one.task: one for one in tasks}, config=config or {})

@@ -5,3 +5,5 @@ from pathlib import Path
 MINIATURE_FOLDER = Path(__file__).resolve().parent / "data" / "miniature"
 MINIATURE = str(MINIATURE_FOLDER)
 """As the option ``mirror``; its README says what it holds."""
+SAMPLE = {"mirror": MINIATURE}
+"""As metadata of a run."""

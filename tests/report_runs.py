@@ -50,12 +50,7 @@ def _make(folder: Path) -> None:
             [
                 *(command("lm_eval"), "--model", "grounded-baseline", "--model_args", f"strategy={strategy}"),
                 *(
-                    "--tasks",
-                    ",".join(TASKS),
-                    "--metadata",
-                    f"mirror={MINIATURE}",
-                    "--output_path",
-                    ".",
+                    *("--tasks", ",".join(TASKS), "--metadata", f"mirror={MINIATURE}", "--output_path", "."),
                     "--log_samples",
                 ),
             ],

@@ -30,7 +30,6 @@ class Example(NamedTuple):
 
 
 def examples(language: str, kinds: tuple[str, ...] = EXAMPLES) -> Iterator[Example]:
-    """The examples of a language."""
     for kind in kinds:
         path = DATA / kind / f"{language}.jsonl"
         if path.exists():
@@ -83,7 +82,6 @@ def unused(language: str) -> list[tuple[str, str]]:
 
 
 def misread(language: str) -> list[Example]:
-    """The examples that are read wrongly."""
     return [example for example in examples(language) if is_abstention(example.text, language) is not example.abstains]
 
 

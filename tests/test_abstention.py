@@ -1,16 +1,21 @@
-"""Abstention in 37 languages: the rules by example, the figures on answers nobody tuned on, and hostile text."""
+"""Abstention in 37 languages: phrase tables, the rules by example, figures on answers nobody tuned on, hostile text."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 
 import pytest
+import yaml
 
-from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, excerpt, is_abstention, read_abstention
+from custom_metrics.abstention import HEAD, LANGUAGES, TAIL, excerpt, is_abstention, phrases, read_abstention
+from custom_metrics.abstention.phrases import PATTERN_KEYS, WORD_KEYS, build_lexicon, lexicon_of, phrase_table
 from tests.conftest import run
+from tests.table_use import examples, misread, unused
 
 DATA = Path(__file__).parent / "data" / "abstention"
 
@@ -47,15 +52,16 @@ ANSWERS = [
     (None, "The Freedom of Information Act was passed in 1966."),
     (None, "No se sabe quién lo escribió, pero data del siglo XV."),
     ("en", "Yes, answer is present in [3]."),
-    (
-        "en",
-        "Yes, you can visit a law library. While its staff cannot provide you with legal advice, they can suggest it.",
-    ),
+    ("en", "Yes, you can visit a law library. Its staff cannot provide you with legal advice, but can suggest it."),
     ("en", "   "),
     (None, None),
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),
     ("fr", "Le film « Je ne sais pas » date de 1966."),
     ("zh", "作者不详,但作品出自15世纪。"),
+    ("en", "He wrote the handbook of the company."),  # about what could be a source
+    ("en", "The database holds 4,000 songs."),
+    ("de", "Das Handbuch erschien 1990."),
+    ("zh", "报告是1990年写的。"),
 ]
 
 
@@ -141,28 +147,12 @@ def test_the_metric_is_the_share_that_abstains() -> None:
     assert said == ({"abstention": [1.0, 0.0]} if has_scorers() else 0.5)
 
 
-# ------------------------------------------------------------------------------------------------------------- sources
-
-
 def test_an_abstention_names_whatever_source_it_has(shared: Path, tmp_path: Path) -> None:
     """The case is a program, and prints `ok` before each text that is read as an abstention."""
     done = run([sys.executable, str(shared / "cases" / "36_abstention_sources.py")], tmp_path, fresh=True)
     read = done.stdout.splitlines()
     assert len(read) == 34
     assert [line for line in read if not line.startswith("ok ")] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("He wrote the handbook of the company.", "en"),
-        ("The database holds 4,000 songs.", "en"),
-        ("Das Handbuch erschien 1990.", "de"),
-        ("报告是1990年写的。", "zh"),
-    ],
-)
-def test_an_answer_about_such_a_source_stays_one(text: str, language: str) -> None:
-    assert not is_abstention(text, language)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +166,97 @@ def test_an_answer_about_such_a_source_stays_one(text: str, language: str) -> No
 )
 def test_a_decision_is_sure_where_a_phrase_decides(text: str, sure: bool) -> None:
     assert read_abstention(text, "en").sure is sure
+
+
+FOLDER = resources.files("custom_metrics.abstention").joinpath("tables")
+pytestmark = pytest.mark.xdist_group("phrase tables")  # one worker reads all of them
+NEEDED = ("material", "silent", "abstains", "bare", "openers", "but", "although", "reported", "yes", "no", "present")
+
+
+def test_tables_have_fifteen_kilobytes_on_average_and_none_but_the_english_is_over_twenty_one() -> None:
+    sizes = {language: len(FOLDER.joinpath(f"{language}.yaml").read_bytes()) for language in LANGUAGES}
+    assert sum(sizes.values()) <= 15_200 * len(sizes)
+    assert {language: size for language, size in sizes.items() if size > (35_000 if language == "en" else 21_000)} == {}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.one_python("what the tables hold")
+def test_a_table_is_complete_and_says_nothing_twice(language: str) -> None:
+    table = phrase_table(language)
+    assert table["language"] == language
+    assert table["name"]
+    assert [key for key in NEEDED if not table[key]] == []
+    lists = {key: table.get(key, []) for key in (*PATTERN_KEYS, *WORD_KEYS)} | table.get("parts", {})
+    twice = {key: {p for p in listed if listed.count(p) > 1} for key, listed in lists.items()}
+    assert {key: found for key, found in twice.items() if found} == {}
+    lexicon_of(language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_yaml_reader_reads_the_same(language: str) -> None:
+    """libyaml, where it is, and PyYAML's own."""
+    text = FOLDER.joinpath(f"{language}.yaml").read_text("utf-8")
+    assert yaml.safe_load(text) == phrase_table(language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.one_python("what the tables hold")
+def test_every_part_is_referred_to(language: str) -> None:
+    table = phrase_table(language)
+    lists = [*(table.get(key, []) for key in PATTERN_KEYS), *table.get("parts", {}).values()]
+    written = " ".join(phrase for listed in lists for phrase in listed)
+    named = {name.strip() for names in re.findall(r"\{([^{}]*)\}", written) for name in names.split("|")}
+    assert set(table.get("parts", {})) - named == set()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.one_python("what the tables hold")
+def test_every_pattern_and_word_is_used_by_an_example(language: str) -> None:
+    assert unused(language) == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.one_python("what the tables hold")
+def test_the_examples_are_read_as_they_say(language: str) -> None:
+    """Those that were written for the table; `tuning/` has figures, not examples that must hold."""
+    written = set(examples(language, ("examples",)))
+    assert written
+    assert [example for example in misread(language) if example in written] == []
+
+
+def table(**changed: object) -> dict[str, object]:
+    return {"language": "xx", "name": "X", "abstains": ["no idea"], "answer_marker": ["answer"], **changed}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"abstains": ["*"]}, r"xx: 'abstains': '\*' has a `\*` beside no word"),
+        ({"abstains": ["{who} knows"]}, r"xx: 'abstains': no part is named 'who'; there are abstains, not"),
+        ({"abstains": ["{not"]}, r"xx: 'abstains': '\{not' has a bracket that is not closed, or not opened"),
+        ({"abstains": ["not)"]}, r"xx: 'abstains': 'not\)' has a bracket that is not closed, or not opened"),
+        ({"silent": [""]}, "xx: 'silent': the phrase '' of 'silent' is empty"),
+        ({"silent": ["^"]}, r"the phrase '\^' of 'silent' is empty"),
+        ({"parts": {"none": []}, "silent": ["x {none}"]}, r"the phrase 'x \{none\}' of 'silent' is empty"),
+    ],
+)
+def test_a_phrase_that_cannot_be_read_says_where(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_lexicon([table(**{"parts": {"not": ["not"]}, **changed})])
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"abstain": ["x"]}, r"tables/de\.yaml: unknown keys \['abstain'\]"),
+        ({"no": [False]}, r"tables/de\.yaml: 'no' must be a list of phrases"),
+        ({"parts": {False: ["nein"]}}, r"tables/de\.yaml: False is no name of a part"),
+        ({"parts": {"not": "nicht"}}, r"tables/de\.yaml: 'parts: not' must be a list of phrases"),
+    ],
+)
+def test_a_broken_table_says_where(broken: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    phrase_table.cache_clear()
+    monkeypatch.setattr(phrases, "shipped_yaml", lambda *_: table(**broken))
+    with pytest.raises(ValueError, match=message):
+        phrase_table("de")
+    phrase_table.cache_clear()

@@ -16,21 +16,11 @@ from custom_metrics.usage.printable import IGNORABLE
 from lm_eval_tasks.commands.abstention import Match, decisions_on, matches
 
 TABLE = {
-    "language": "en",
-    "name": "English",
-    "material": ["passage", "text"],
-    "silent": ["not say", "not there"],
+    **{"language": "en", "name": "English", "material": ["passage", "text"], "silent": ["not say", "not there"]},
     "abstains": ["i don't know", "i have no idea"],
-    "bare": ["none", "unknown", "i have no idea", "not here. not there", "x"],
-    "openers": ["sorry"],
-    "citing": ["according to"],
-    "but": ["but", "however"],
-    "reported": ["said"],
-    "offer": ["please"],
-    "present": ["answer is present"],
-    "answer_marker": ["answer"],
-    "yes": ["y", "yes"],
-    "no": ["no", "no way"],
+    **{"bare": ["none", "unknown", "i have no idea", "not here. not there", "x"], "openers": ["sorry"]},
+    **{"citing": ["according to"], "but": ["but", "however"], "reported": ["said"], "offer": ["please"]},
+    **{"present": ["answer is present"], "answer_marker": ["answer"], "yes": ["y", "yes"], "no": ["no", "no way"]},
 }
 
 
@@ -108,11 +98,8 @@ def test_a_text_abstains_by_its_sentences(text: str, readings: list[str], verdic
 
 def speak(monkeypatch: pytest.MonkeyPatch, likely: tuple[str, ...] = ("en",)) -> None:
     """Small tables for some languages; `likely` are those that any text looks like."""
-    tables = {
-        "en": TABLE,
-        "de": {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]},
-        "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]},
-    }
+    german = {"abstains": ["weiß nicht"], "yes": ["ja"], "no": ["nein"]}
+    tables = {"en": TABLE, "de": german, "fr": {"abstains": ["sais pas"], "yes": ["oui"], "no": ["non"]}}
     spoken = {code: build_lexicon([{"language": code, "name": code, **table}]) for code, table in tables.items()}
     monkeypatch.setattr(abstention, "lexicon_of", spoken.__getitem__)
     monkeypatch.setattr(abstention, "likely_languages", lambda text: likely)
@@ -171,33 +158,22 @@ def test_a_no_denies_where_it_names_nothing(text: str, denies: bool, monkeypatch
         ("", False),
     ],
 )
-def test_a_yes_affirms_where_its_sentence_does_not_abstain(
-    text: str, affirms: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_yes_affirms_unless_its_sentence_abstains(text: str, affirms: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     speak(monkeypatch)
     assert affirms_presence(text, "en") is affirms
 
 
-# ------------------------------------------------------------------------------------------------------------- reasons
-
-
 NOTATION = {
-    "language": "en",
-    "name": "English",
+    **{"language": "en", "name": "English"},
     "parts": {"not": ["not", "never"], "say": ["say*", "tell*"], "to_say": ["to {say}"]},
-    "material": ["passage", "text"],
-    "silent": ["{not} ... {say}", "silent"],
-    "abstains": ["i don't know", "{not} ... able ... {to_say}"],
-    "bare": ["none", "not here. not there"],
-    "openers": ["sorry"],
-    "but": ["but"],
-    "offer": ["how to"],
-    "except": ["text message", "i don't know how to thank"],
-    "answer_marker": ["answer"],
+    **{"material": ["passage", "text"], "silent": ["{not} ... {say}", "silent"]},
+    **{"abstains": ["i don't know", "{not} ... able ... {to_say}"], "bare": ["none", "not here. not there"]},
+    **{"openers": ["sorry"], "but": ["but"], "offer": ["how to"]},
+    **{"except": ["text message", "i don't know how to thank"], "answer_marker": ["answer"]},
 }
 GERMAN = {"language": "de", "name": "Deutsch", "abstains": ["weiß nicht"]}
 
-
+KINDS, THREE = ("openers", "material", "silent"), "sorry text silent"
 REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say", "tell*"))
 
 
@@ -206,10 +182,7 @@ REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say",
     [
         ("it was paris", []),
         # two places, of a part each: the whole word, where the table gives its beginning
-        (
-            "it does not really saying so",
-            [("silent", "{not} ... {say}", "not really saying", (("not", "not"), ("say", "say*")))],
-        ),
+        ("it does not saying so", [("silent", "{not} ... {say}", "not saying", (("not", "not"), ("say", "say*")))]),
         # three; the last one is of a part within a part
         (
             "we are never quite able here to tells",
@@ -219,18 +192,9 @@ REST, NEVER_TELLS = "never quite able here to tells", (("not", "never"), ("say",
             ],
         ),
         # several, by their ends
-        (
-            "sorry, the text is silent",
-            [
-                (kind, text, text, ())
-                for kind, text in (("openers", "sorry"), ("material", "text"), ("silent", "silent"))
-            ],
-        ),
+        (THREE, [(kind, *[word] * 2, ()) for kind, word in zip(KINDS, THREE.split(), strict=True)]),
         # an exception spares the text, but not another one
-        (
-            "the text of a text message",
-            [("material", "text", "text", ()), ("except", "text message", "text message", ())],
-        ),
+        ("a text and a text message", [("material", *["text"] * 2, ()), ("except", *["text message"] * 2, ())]),
     ],
 )
 def test_a_sentence_holds_phrases_of_a_table(sentence: str, found: list[tuple[Any, ...]]) -> None:
@@ -248,9 +212,6 @@ def test_it_is_explained_in_the_languages_that_it_is_read_in(
     assert [(code, decision.abstains) for code, _, decision in decisions_on("Weiß nicht.", language)] == [
         (code, code == "de") for code in codes
     ]
-
-
-# ----------------------------------------------------------------------------------------------------------- languages
 
 
 Guess = Callable[..., tuple[str, ...]]
@@ -294,14 +255,10 @@ def test_a_text_is_of_the_languages_whose_words_it_holds(guess: Guess, text: str
 
 
 @pytest.mark.parametrize(
-    ("text", "language"),
-    [("Neznámo.", "cs"), ("Bilinmiyor.", "tr"), ("Неизвестно.", "ru"), ("根据文章，无法回答", "zh")],
+    ("text", "language"), [("Neznámo.", "cs"), ("Неизвестно.", "ru"), ("根据文章，无法回答", "zh")]
 )
 def test_an_answer_of_a_few_words_is_read_in_its_language(text: str, language: str) -> None:
     assert language in likely_languages(text)
-
-
-# ------------------------------------------------------------------------------------------------------------- folding
 
 
 @pytest.mark.parametrize(
@@ -354,8 +311,7 @@ def test_a_text_is_folded(text: str, folded: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "folded"),
-    [("Kò sí Ọ̀rọ̀", "ko si oro"), ("ṣ ñ ā", "s n a"), ("No", "no"), ("don´t", "don't")],
+    ("text", "folded"), [("Kò sí Ọ̀rọ̀", "ko si oro"), ("ṣ ñ ā", "s n a"), ("No", "no"), ("don´t", "don't")]
 )
 def test_marks_are_dropped_where_a_language_drops_them(text: str, folded: str) -> None:
     assert fold(text, marks=True) == folded

@@ -1,19 +1,26 @@
-"""Tagged text: what human gold really holds is read, repaired and counted; what is written can be read again."""
+"""Spans and tagged text: what human gold really holds is read, repaired and counted; and how far annotators agree."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
+import math
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
 
-from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span
+from custom_metrics.reading.spans import CATEGORIES, HALLUCINATION, Span, covered, span_of
 from custom_metrics.reading.tagged_text import align, merged, parse, render, tag_counts
+from custom_metrics.reading.words import words
 from lm_eval_tasks.mfava.annotations import AnnotationReport, annotate
+from lm_eval_tasks.results.marks.lines import mean_kappa
 
 CASES = [
     # annotated, text, spans, repairs
@@ -82,9 +89,8 @@ TEXTS = st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=14).map("".joi
 def texts_with_spans(draw: st.DrawFn) -> tuple[str, list[Span]]:
     text = draw(TEXTS)
     places = st.integers(0, len(text))
-    spans = st.builds(
-        Span, places, places, st.sampled_from((*CATEGORIES, HALLUCINATION)), st.just(1.0) | st.floats(0, 1)
-    )
+    categories = st.sampled_from((*CATEGORIES, HALLUCINATION))
+    spans = st.builds(Span, places, places, categories, st.just(1.0) | st.floats(0, 1))
     return text, draw(st.lists(spans, max_size=6))
 
 
@@ -114,9 +120,7 @@ ALIGNED = [
 
 
 @pytest.mark.parametrize(("copy", "spans", "original", "expected", "kind"), ALIGNED)
-def test_align(
-    copy: str, spans: list[tuple[int, int]], original: str, expected: list[tuple[int, int]], kind: str
-) -> None:
+def test_align(copy: str, spans: list[tuple[int, int]], original: str, expected: Any, kind: str) -> None:
     alignment = align(copy, [Span(*span, "entity") for span in spans], original)
     assert alignment.spans == [Span(*span, "entity") for span in expected]
     assert alignment.kind == kind
@@ -150,9 +154,7 @@ def test_tag_counts_are_those_of_table_2(hub: str, shared: Path, language: str, 
         ("turkish", 1017, {"identical": 135, "white space": 73, "edited": 36, "lost": 1}),
     ],
 )
-def test_gold_is_aligned_and_what_was_repaired_is_counted(
-    hub: str, language: str, spans: int, kinds: dict[str, int]
-) -> None:
+def test_gold_is_aligned_and_repairs_are_counted(hub: str, language: str, spans: int, kinds: dict[str, int]) -> None:
     report = AnnotationReport()
     for document in gold(hub):
         if document["language"] == language:
@@ -176,13 +178,7 @@ def test_every_silver_document_is_aligned(hub: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tagged"),
-    [
-        ("a <b", "a &lt;b"),
-        ("a <", "a &lt;"),
-        ("a <3", "a <3"),
-        ("&amp;lt;", "&amp;amp;lt;"),
-        ("&amp;", "&amp;"),
-    ],
+    [("a <b", "a &lt;b"), ("a <", "a &lt;"), ("a <3", "a <3"), ("&amp;lt;", "&amp;amp;lt;"), ("&amp;", "&amp;")],
 )
 def test_what_would_be_read_as_a_tag_is_escaped(text: str, tagged: str) -> None:
     assert render(text, []) == tagged
@@ -216,3 +212,95 @@ def test_overlapping_spans_keep_the_higher_probability() -> None:
         Span(4, 8, "entity", 0.3),  # touching and alike: one
         Span(8, 9, "entity"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "span"),
+    [
+        ([0, 4, "entity"], Span(0, 4, "entity", 1.0)),
+        ((3, 3, "entity", 0), Span(3, 3, "entity", 0.0)),  # nothing at all, and surely fine
+        ([np.int64(1), 2, "x", "0.5"], Span(1, 2, "x", 0.5)),
+    ],
+)
+def test_a_list_is_a_span(value: Any, span: Span) -> None:
+    found = span_of(value)
+    assert found == span
+    assert [type(part) for part in found] == [int, int, str, float]
+
+
+FORM = (
+    "a span is [start, end, category] or [start, end, category, probability] with 0 <= start <= end and a probability "
+    "from 0 to 1, got {}"
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *([0, 4], [0, 4, "x", "much"], ["a", 4, "x"], [math.inf, 4, "x"], [1.5, 3, "x"], ["1", 2, "x"], [0, True, "x"]),
+        *([0, 1, "x", 10**400], None, [4, 3, "x"], [-1, 3, "x"], [0, 4, "x", 1.1], [0, 4, "x", "nan"]),
+    ],
+)
+def test_what_is_no_span_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(FORM.format(repr(value)))}$"):
+        span_of(value)
+
+
+@pytest.mark.parametrize(
+    ("spans", "categories"),
+    [
+        ([Span(0, 20, "entity"), Span(5, 7, "invented")], ["entity", "invented", "entity", "entity"]),
+        ([Span(5, 7, "invented"), Span(0, 20, "entity")], ["entity", "invented", "entity", "entity"]),
+        ([Span(0, 3, "a"), Span(2, 20, "b")], ["a", "b", "b", "b"]),  # the shorter one, though it starts before
+        ([Span(0, 12, "b"), Span(11, 14, "a")], ["b", "b", "a", None]),  # the shorter one, though it ends after
+        ([Span(5, 9, "b"), Span(6, 10, "a")], [None, "a", None, None]),  # of equal ones the later
+        ([Span(4, 5)], [None, None, None, None]),  # between two words
+        ([Span(3, 6)], [HALLUCINATION, HALLUCINATION, None, None]),
+        ([Span(14, 16)], [None, None, None, HALLUCINATION]),
+    ],
+)
+def test_a_word_is_in_the_shortest_span_with_a_character_of_it(spans: list[Span], categories: list[str | None]) -> None:
+    words = [(0, 4), (5, 9), (10, 14), (15, 19)]
+    assert covered(words, spans) == categories
+
+
+CODES = {"Arabic": "ar", "German": "de", "Turkish": "tr"}
+
+
+@pytest.mark.one_python("what the public data hold")
+def test_silver_and_gold_of_mfava_agree_as_in_its_figure_2(hub: str) -> None:
+    """Words, hallucinated or not; and their categories."""
+    path = Path(hub, "WueNLP", "mHallucination_Detection", "combined_gold_languages.json")
+    binary: dict[str, list[tuple[bool, ...]]] = defaultdict(list)
+    categories: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    of_word = (None, *CATEGORIES)
+    for row in json.loads(path.read_text("utf-8")):
+        code, text = CODES[row["language"].capitalize()], row["generated_text"]
+        both = [annotate(row[f"{kind}_annotations"], text, AnnotationReport()) for kind in ("gold", "silver")]
+        if None not in both:
+            places = words(text, code)
+            labels = [*zip(*(covered(places, spans or ()) for spans in both), strict=True)]
+            binary[code] += [tuple(label is not None for label in pair) for pair in labels]
+            categories[code] += [tuple(map(of_word.index, pair)) for pair in labels]
+    found = {
+        code: tuple(round(float(cohen_kappa_score(*zip(*each[code], strict=True))), 3) for each in (binary, categories))
+        for code in sorted(binary)
+    }
+    assert found == {"ar": (0.594, 0.483), "de": (0.823, 0.689), "tr": (0.703, 0.588)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "kappa", "several"),
+    [
+        ([{"anna": [1, 1, 0, 0], "bert": [1, 0, 0, 0]}], 0.5, 1),
+        ([{"anna": [0], "bert": [1]}, {"anna": [1], "bert": [0]}], -1.0, 2),
+        ([{"anna": [0, 0], "bert": [1, 1]}], 0.0, 1),
+        ([{"anna": [1], "bert": [1]}], None, 1),  # one label alone: no evidence that they agree
+        ([{"anna": [1]}, {"bert": [0]}], None, 0),
+        ([{"a": [0, 1], "b": [0, 1], "c": [1, 0]}], -1 / 3, 1),  # the mean of 1, -1 and -1
+    ],
+)
+def test_kappa_is_the_mean_over_pairs_of_annotators(
+    labels: list[dict[str, list[int]]], kappa: float | None, several: int
+) -> None:
+    assert mean_kappa(labels) == (kappa if kappa is None else pytest.approx(kappa), several)

@@ -30,15 +30,9 @@ from tests.development import generated
 from tests.logged_runs import in_this_process
 
 WRITTEN = {
-    "clapnq": 2 + 7 * 3 + 1,
-    "making": 4 * (1 + 1),
-    "memerag": 2 * (1 + 1 + 5),
-    "mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2),
-    "mtrag": 2 + 2,
-    "mtragun": 1 + 4 + 1,
-    "mushroom": 1 + 14 + 1,
-    "nomiracl": 1 + 4 * (18 + 1) + 9 + 1,
-    "ragtruth": 2 * (1 + 1 + 3),
+    **{"clapnq": 2 + 7 * 3 + 1, "making": 4 * (1 + 1), "memerag": 2 * (1 + 1 + 5)},
+    **{"mfava": 3 + 31 + 1 + 2 * (5 + 30 + 2), "mtrag": 2 + 2, "mtragun": 1 + 4 + 1, "mushroom": 1 + 14 + 1},
+    **{"nomiracl": 1 + 4 * (18 + 1) + 9 + 1, "ragtruth": 2 * (1 + 1 + 3)},
 }
 
 
@@ -143,7 +137,6 @@ def capitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its public files."""
     folder = tmp_path_factory.mktemp("mirror")
     rows = [
         {"id": "0", "question": "Capital of Norway?", "reference": "The capital of Norway is Oslo.", "capital": "Oslo"},

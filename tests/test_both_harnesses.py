@@ -27,7 +27,6 @@ RESULTS = Path(__file__).parent / "data" / "both_harnesses.json"
 TASKS = ["nomiracl_de", "clapnq_gold", "mfava_de", "mushroom_de", "memerag_de"]
 SAMPLE = {"metadata": {"mirror": MINIATURE}}
 
-
 OF_THE_DAY = ("date", "start_time", "end_time", "total_evaluation_time_seconds", "pretty_env_info")
 """What differs between two runs of one command."""
 
@@ -79,18 +78,15 @@ def test_answers_alone_are_logged_with_their_filters_and_without_a_detector() ->
 
 def test_a_group_has_its_tasks_by_their_names() -> None:
     results = evaluate(["memerag"], "grounded-baseline", "strategy=answer", limit=2, **SAMPLE)
-    assert results["group_subtasks"] == {
-        "memerag": [f"memerag_{language}" for language in ("de", "en", "es", "fr", "hi")]
-    }
+    assert results["group_subtasks"] == {"memerag": [f"memerag_{code}" for code in ("de", "en", "es", "fr", "hi")]}
     assert {name.partition("_")[0] for name in results["results"]} == {"memerag"}
     assert isinstance(results["groups"]["memerag"]["balanced_accuracy,tags"], float)
 
 
 def test_the_error_of_a_groups_mean_is_that_of_independent_tasks() -> None:
     """Also where they have not the same number of documents."""
-    results = evaluate(
-        ["memerag"], "hallucination-detector", "detector=lexical", samples={"memerag_de": [0, 1, 2]}, **SAMPLE
-    )
+    chosen = {"memerag_de": [0, 1, 2]}
+    results = evaluate(["memerag"], "hallucination-detector", "detector=lexical", samples=chosen, **SAMPLE)
     metric = "f1_stderr,tags"
     errors = [results["results"][task][metric] for task in results["group_subtasks"]["memerag"]]
     assert len(set(errors)) == 5
@@ -210,9 +206,7 @@ GROUPS = {
 
 
 @pytest.mark.parametrize("discovers", [False, True])
-def test_names_are_registered_by_the_hook_or_found_by_the_harness(
-    discovers: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_are_registered_or_found_by_the_harness(discovers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A harness with PR 4013 and 4014 looks for entry points itself, and skips names that it has."""
     from lm_eval import filters, models  # noqa: F401 (they wait for the hook)
     from lm_eval.api import metrics, registry  # noqa: F401
@@ -251,9 +245,8 @@ def test_every_task_is_listed_once_on_both_doors(
     class Manager(TaskManager):
         def __init__(self, include_path: Any = None, include_defaults: bool = True, metadata: Any = None) -> None:
             named = [str(Path(str(find_spec(door.module).origin)).parent)] if discovers else []  # type: ignore[union-attr]
-            start(
-                self, include_path=[*named, *(include_path or [])], include_defaults=include_defaults, metadata=metadata
-            )
+            paths = [*named, *(include_path or [])]
+            start(self, include_path=paths, include_defaults=include_defaults, metadata=metadata)
 
     autoload._add_tasks(Manager)
     (tmp_path / "mine.yaml").write_text("task: nomiracl_de\ndataset_path: mine\n")

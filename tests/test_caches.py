@@ -1,5 +1,4 @@
-"""The harness's two caches hold what a run asks for, and nothing of another: cached requests (`--cache_requests`) are known
-by their documents and prompts, what is kept of our own models (`--use_cache`) by the model's options and by content."""
+"""Caches hold what a run asks for, and nothing of another: requests, answers of our own models, and spans of detectors."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from custom_metrics.reading.spans import Span
+from detector_plugin.span_store import StoredDetector
 from lm_eval_tasks import harness as host
 from lm_eval_tasks.mfava import dataset as wild
 from lm_eval_tasks.models import detector as detector_model
@@ -48,9 +48,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("task", "changed"), CHANGES, ids=[f"{t} {' '.join(c)}" for t, c in CHANGES])
-def test_other_options_have_requests_of_their_own(
-    harness: Harness, cache: Path, task: str, changed: dict[str, Any]
-) -> None:
+def test_other_options_have_own_requests(harness: Harness, cache: Path, task: str, changed: dict[str, Any]) -> None:
     first = evaluated(harness, task, cached=True)
     other = evaluated(harness, task, cached=True, **changed)
     assert other == evaluated(harness, task, cached=False, **changed)
@@ -129,7 +127,7 @@ def tags(harness: Harness, tmp_path: Path, model_args: str) -> set[str]:
     return {sample["resps"][0][0].split("</hallucination>")[0] for sample in got["samples"][task]}
 
 
-def test_every_detector_version_and_option_has_tags_of_its_own(
+def test_detectors_versions_and_options_have_own_tags(
     harness: Harness, flagging: type[Flagging], tmp_path: Path
 ) -> None:
     settings = {"detector=a": 1, "detector=b": 1, "detector=a,version=2": 1, "detector=a,length=3": 3}
@@ -158,3 +156,38 @@ def test_models_that_answer_documents_are_never_answered_for(
 
     assert answers(first, use_cache="cache") == answers(first)
     assert answers(second, use_cache="cache") == answers(second) != answers(first)
+
+
+class Counting:
+    name, version, licence = "counting", "1", ""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
+        self.asked += answers
+        return [[Span(0, len(answer))] if answer else [] for answer in answers]
+
+
+def test_the_store_asks_for_each_content_once(tmp_path: Path) -> None:
+    detector = Counting()
+    stored = StoredDetector(detector, tmp_path / "s.jsonl")
+    answers = ["a", "bb", "a", "", "\ud800"]
+    expected = [[Span(0, len(answer))] if answer else [] for answer in answers]
+    assert stored.detect(["r"] * 5, answers, ["de"] * 5) == expected
+    assert sorted(detector.asked) == sorted({*answers})
+    again = StoredDetector(detector, tmp_path / "s.jsonl")
+    assert again.detect(["r"] * 5, answers, ["de"] * 5) == expected
+    assert len(detector.asked) == 4
+    again.detect(["other"], ["a"], ["de"])  # another reference is another question
+    again.detect(["r"], ["a"], ["fi"])
+    assert len(detector.asked) == 6
+    newer = Counting()
+    newer.version = "2"
+    StoredDetector(newer, tmp_path / "s.jsonl").detect(["r"], ["a"], ["de"])
+    assert newer.asked == ["a"]
+    for options in ({"threshold": 0.5}, {"threshold": 0.6}, {"threshold": 0.5}):
+        StoredDetector(detector, tmp_path / "s.jsonl", options).detect(["r"], ["a"], ["de"])
+    assert len(detector.asked) == 8  # each options once
+    with pytest.raises(ValueError, match="1 answers, but 2 references"):
+        stored.detect(["r", "s"], ["a"], ["de"])

@@ -93,9 +93,7 @@ def test_the_options_of_lm_eval_are_read_as_it_reads_them(capsys: pytest.Capture
     assert "mfava_detection_de_gold" in names
 
 
-def test_all_missing_files_of_all_tasks_are_said_at_once_with_one_command(
-    mirror: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_missing_files_are_said_at_once_with_one_command(mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = [
         "miracl/nomiracl/data/german/qrels/test.non_relevant.tsv",
         "miracl/nomiracl/data/german/corpus.jsonl.gz",
@@ -142,7 +140,7 @@ NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="detectors o
         ),
     ],
 )
-def test_what_would_end_the_run_is_a_problem(
+def test_what_would_end_it_is_said(
     arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = said(capsys, 1, *arguments)
@@ -175,9 +173,7 @@ def test_what_is_no_run_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
         assert caught.value.code == 2
 
 
-def test_prompts_are_counted_by_the_models_own_tokenizer(
-    llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prompts_are_counted_by_the_tokenizer(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from transformers import AutoTokenizer
 
     from lm_eval_tasks.nomiracl.dataset import load

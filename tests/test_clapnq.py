@@ -67,10 +67,7 @@ def test_the_full_passage_has_the_papers_row(hub: str, shared: Path, harness: Ca
     ("arguments", "message"),
     [
         ({"split": "test"}, "clapnq: unknown split 'test'; known are dev, train, validation"),
-        (
-            {"retriever": "google"},
-            "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, minilm, run",
-        ),
+        ({"retriever": "google"}, "clapnq: unknown retriever 'google'; known are bge, bm25, dense, e5, minilm, run"),
         ({"split": ["dev"]}, r"clapnq: split takes one value, got \['dev'\]"),
         ({"retriever": "bm25", "bm25_split": "no"}, "clapnq: bm25_split must be true or false, got 'no'"),
         ({"top_k": 0}, "clapnq: top_k must be a whole number of at least 1, got 0"),
@@ -108,24 +105,15 @@ def test_a_broken_file_is_named(mirror: Path, file: str, content: str, message: 
         (load_rag_bm25 if file == CORPUS else load_gold)(mirror=str(mirror))
 
 
-# --------------------------------------------------------------------------------------------------------- small files
-
-
-PASSAGES = [
-    ("p1", "Moon", "pulls the water"),
-    ("p2", "Sun", " shines "),
-    ("p3", "Sea", "is salt"),
-    ("p4", "Ice", "is cold"),
-]
+PASSAGES = [("p1", "Moon", "pulls the water"), ("p2", "Sun", " shines "), ("p3", "Sea", "is salt")]
+PASSAGES.append(("p4", "Ice", "is cold"))
 DOCUMENTS = [("q1", "why tides", "pulls the water", ["The Moon.", " "]), ("q2", "why salt", "is salt", [" Rivers. "])]
 WITHOUT_ANSWER = [("q3", "who", "shines"), ("q4", "when", "is cold"), ("q5", "where", "is salt")]
 
 
 def annotation(id: str, question: str, text: str, answers: list[str]) -> str:
-    passages = [{"title": "T", "text": text}]
-    return json.dumps(
-        {"id": id, "input": question, "passages": passages, "output": [{"answer": answer} for answer in answers]}
-    )
+    row = {"id": id, "input": question, "passages": [{"title": "T", "text": text}]}
+    return json.dumps({**row, "output": [{"answer": answer} for answer in answers]})
 
 
 @pytest.fixture
@@ -136,7 +124,7 @@ def mirror(tmp_path: Path) -> Path:
         "PrimeQA/clapnq/clapnq_{}_answerable.jsonl": [annotation(*row) for row in DOCUMENTS],
         "PrimeQA/clapnq/clapnq_{}_unanswerable.jsonl": [annotation(*row, []) for row in WITHOUT_ANSWER],
         "PrimeQA/clapnq_passages/passages.tsv": [
-            "id\ttext\ttitle",
+            HEADER[:-1],
             *(f"{id}\t{text}\t{title}" for id, title, text in PASSAGES),
         ],
         "github/primeqa/clapnq/retrieval/{0}/question_{0}_answerable.tsv": [
@@ -216,11 +204,8 @@ def test_documents_with_retrieved_passages(mirror: Path, tmp_path: Path, caplog:
     ]
     assert rows["q1"]["groundings"][1] == "Moon pulls the water"
     assert {id: (row["gold_ids"], row["gold_ranks"], row["retrieved_ids"]) for id, row in rows.items()} == {
-        "q1": (["p1"], [2], ranked["q1"]),
-        "q2": (["p4", "p3"], [], ranked["q2"]),
-        "q3": ([], [], ranked["q3"]),
-        "q4": ([], [], ["p4"]),
-        "q5": ([], [], []),
+        **{"q1": (["p1"], [2], ranked["q1"]), "q2": (["p4", "p3"], [], ranked["q2"]), "q3": ([], [], ranked["q3"])},
+        **{"q4": ([], [], ["p4"]), "q5": ([], [], [])},
     }
     described = json.loads(rows["q1"]["retriever"])
     assert (described["passages_given"], described["questions_with_fewer_passages"]) == (2, 2)
@@ -264,26 +249,19 @@ def test_only_answerable_questions_have_gold_passages(mirror: Path, tmp_path: Pa
     [
         (
             {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "google"},
-            "clapnq_rag: the retriever 'google' (--metadata) does not fit: this task's passages come from bm25. Every "
-            "retriever has a task of its own: clapnq_rag (bm25), clapnq_rag_minilm, clapnq_rag_bge, ",
+            "clapnq_rag: the retriever 'google' .* come from bm25. Every retriever has a task of its own: clapnq_rag ",
         ),
-        (
-            {"retriever": "bm25"},
-            "clapnq: the retriever 'bm25' (--metadata) does not fit: this task's passages come from the gold annotation.",
-        ),
+        ({"retriever": "bm25"}, "clapnq: the retriever 'bm25' .* does not fit: .* come from the gold annotation."),
     ],
 )
 def test_a_retriever_of_another_task_is_refused(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=f"^{says}"):
         load_task.options(given)
-    assert str(refused.value).startswith(says)
     same = {"task_name": "clapnq_rag", "task_retriever": "bm25", "retriever": "bm25"}
     assert load_task.options(same) == {"name": "clapnq_rag", "retriever": "bm25"}
 
 
-def test_options_of_a_detector_without_a_detector_change_nothing(
-    mirror: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_options_of_a_detector_without_one_change_nothing(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = load(mirror=str(mirror), name="t", detector_args="threshold=0.5", calibration_annotations="gold")
     assert "detector" not in found["evaluation"].column_names
     assert logged(caplog)[0] == (
@@ -307,9 +285,7 @@ def test_gold_passages_are_those_of_the_question_file(mirror: Path, caplog: pyte
     ]
 
 
-def test_without_the_question_file_gold_passages_are_found_by_their_text(
-    mirror: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_the_question_file_the_text_finds_gold_passages(mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
     corpus = Corpus.open(mirror / "PrimeQA/clapnq_passages/passages.tsv")
     rows = asked(("q1", True, " pulls the water\n"), ("q2", True, "unheard"), ("q3", False, "is salt"))
     (mirror / "github/primeqa/clapnq/retrieval/train/question_train_answerable.tsv").unlink()
@@ -332,9 +308,7 @@ def test_questions_of_an_earlier_run_come_from_its_samples(tmp_path: Path) -> No
     (row,) = load(name="t", samples=str(path), detector="lexical")["evaluation"]
     assert (row["groundings"], row["target"], row["detector"]) == (["Moon pulls", "Sun shines"], "a", "lexical")
     assert not {"more", "retriever"} & {*row}
-    with pytest.raises(
-        CorruptSource, match="a document has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"
-    ):
+    with pytest.raises(CorruptSource, match="has no gold_ids, retrieved_ids, gold_ranks, retriever; it is none of t"):
         load(name="t", samples=str(path), retriever="bm25")
     places: dict[str, Any] = {"gold_ids": ["p2"], "retrieved_ids": ["p1", "p2"], "gold_ranks": [2]}
     retrieved = {**places, "retriever": '{"retriever": "x"}'}

@@ -48,9 +48,7 @@ def evaluated(harness: Harness, task: str, **options: Any) -> tuple[dict[str, An
 
 
 @pytest.mark.parametrize("task", ["clapnq_gold_gpt", "clapnq_rag"])
-def test_the_figures_of_a_run_are_those_counted_by_hand(
-    harness: Harness, third: EveryThirdWord, tmp_path: Path, task: str
-) -> None:
+def test_the_figures_are_counted_by_hand(harness: Harness, third: EveryThirdWord, tmp_path: Path, task: str) -> None:
     calibration = english(tmp_path)
     result, got = evaluated(harness, task, metadata={**SAMPLE, "detector": "tests/third", "calibration": calibration})
     samples = got["samples"][task]
@@ -138,8 +136,6 @@ def test_a_token_classifier_reads_the_passages_that_were_given(harness: Harness,
         assert got["configs"][task]["metadata"]["provenance"]["detector"]["name"] == "lookup"  # no place
     assert 0 < shares["clapnq_rag"] < shares["clapnq_gold"] < 1  # three passages hold more words than one
 
-
-# ------------------------------------------------------------------------------------------------------- each document
 
 CALIBRATED = {**SETTINGS, "calibration": "c@1", "language": "en"}
 DETECTOR = {"name": "a", "version": "1", "licence": ""}

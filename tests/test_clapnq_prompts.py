@@ -14,21 +14,16 @@ from lm_eval_tasks.harness import has_scorers
 from tests.conftest import Harness, loaded_tasks
 from tests.miniature import MINIATURE
 
-DOC = {
-    "question": "why",
-    "answerable": True,
-    "target": "It pulls.",
-    "passages": [
-        {"id": "", "title": "Tides", "text": "The Moon pulls."},
-        {"id": "", "title": "Moon", "text": "It is far."},
-    ],
-}
+TEXTS = [("Tides", "The Moon pulls."), ("Moon", "It is far.")]
+GIVEN = [{"id": "", "title": title, "text": text} for title, text in TEXTS]
+DOC = {"question": "why", "answerable": True, "target": "It pulls.", "passages": GIVEN}
+PULLS = "[document]: Tides The Moon pulls.."
+DECLINES = "I do not have an answer."
+TIDES = "[title]: Tides [document]: The Moon pulls"
 ONE = DOC | {"passages": DOC["passages"][:1]}  # type: ignore[index]
 
-FLAN = (
-    'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
-    "user: why, answer:"
-)
+FLAN = 'Please answer a question about this article. If the question is unanswerable, say "unanswerable". '
+FLAN += "user: why, answer:"
 GPT = (
     "Generate next agent response, given the following document(s). If you cannot base your answer on the document, "
     "please state that you do not have an answer."
@@ -48,7 +43,6 @@ LLAMA_END = (
 
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Any]:
-    """The tasks over the bundled sample, by name."""
     names = [f"clapnq_{setting}{prompt}" for setting in ("gold", "rag") for prompt in ("", "_gpt", "_llama")]
     found: dict[str, Any] = loaded_tasks(names, mirror=MINIATURE)
     return found
@@ -74,17 +68,9 @@ in_chat = partial(prompt, apply_chat_template=True, chat_template=turns)
         ("", ONE, f"Tides: The Moon pulls. {FLAN}"),
         ("", DOC, f"Tides: The Moon pulls.\n\nMoon: It is far. {FLAN}"),
         ("_gpt", ONE, f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n\nwhy\nagent:"),
-        (
-            "_gpt",
-            DOC,
-            f"{GPT}\n\n[title]: Tides [document]: The Moon pulls.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:",
-        ),
+        ("_gpt", DOC, f"{GPT}\n\n{TIDES}.\n[title]: Moon [document]: It is far.\n\nwhy\nagent:"),
         ("_llama", ONE, f"{LLAMA}\n\n[document]: Tides The Moon pulls.. {LLAMA_END}\n[answer]:"),
-        (
-            "_llama",
-            DOC,
-            f"{LLAMA}\n\n[document]: Tides The Moon pulls..\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:",
-        ),
+        ("_llama", DOC, f"{LLAMA}\n\n{PULLS}\n[document]: Moon It is far.. {LLAMA_END}\n[answer]:"),
     ],
 )
 def test_plain_text_is_the_papers_prompt_and_a_cue(
@@ -118,11 +104,7 @@ def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "cue", "abstains"),
-    [
-        ("", "answer: ", "unanswerable"),
-        ("_gpt", "agent: ", "I do not have an answer."),
-        ("_llama", "[answer]: ", "I do not have an answer."),
-    ],
+    [("", "answer: ", "unanswerable"), ("_gpt", "agent: ", DECLINES), ("_llama", "[answer]: ", DECLINES)],
 )
 def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
     tasks: dict[str, Any], name: str, cue: str, abstains: str
@@ -138,9 +120,7 @@ def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
 
 
 @pytest.mark.parametrize(("shots", "chat", "stops"), [(0, False, False), (2, False, True), (2, True, False)])
-def test_plain_text_with_shots_stops_where_they_are_divided(
-    tasks: dict[str, Any], shots: int, chat: bool, stops: bool
-) -> None:
+def test_text_with_shots_stops_between_them(tasks: dict[str, Any], shots: int, chat: bool, stops: bool) -> None:
     task = tasks["clapnq_gold"]
     task.set_config("num_fewshot", shots)
     options: dict[str, Any] = {"doc_id": 0} if has_scorers() else {"metadata": ("clapnq_gold", 0, 1)}

@@ -23,18 +23,16 @@ from lm_eval_tasks.harness.context_window import (
 )
 from tests.chat_endpoint import Completions
 from tests.conftest import Harness, command, results_of, run
-from tests.miniature import MINIATURE
+from tests.miniature import SAMPLE
 from tests.tiny_models import needed
 
-SAMPLE = {"mirror": MINIATURE}
 ALLOWED = {**SAMPLE, "cut_prompts": "allow"}
-
-# -------------------------------------------------------------------------------------------- what a backend keeps of it
 
 OF_API = ("max_gen_toks",)
 SIZE = {"max_length": 2048, "max_gen_toks": 256}
 API: dict[str, Any] = {"tokenized_requests": True, "max_length": 2047, "_max_gen_toks": 256}
 TOKENIZER = SimpleNamespace(model_max_length=512)
+CUT_TO_512 = {**SIZE, "truncation": True, "tokenizer": TOKENIZER}
 
 
 def made(kinds: str, **attributes: Any) -> Any:
@@ -56,23 +54,11 @@ def made(kinds: str, **attributes: Any) -> Any:
         ("HFLM TemplateLM", {**SIZE, "max_length": 4096}, Window(4096, 256)),
         ("MambaLMWrapper HFLM TemplateLM", SIZE, Window(2048, 256)),
         ("HFLM TemplateLM", {**SIZE, "backend": "seq2seq"}, Window(2048, 256, ())),
-        (
-            "HFLM TemplateLM",
-            {**SIZE, "truncation": True, "tokenizer": TOKENIZER},
-            Window(2048, 256, longest_prompt=512, side="end"),
-        ),
+        ("HFLM TemplateLM", CUT_TO_512, Window(2048, 256, longest_prompt=512, side="end")),
         ("HFLM TemplateLM", {**SIZE, "max_length": 10**30}, None),
-        (
-            "VLLM TemplateLM",
-            {**SIZE, "truncation_side": "middle"},
-            Window(2048, 256, argument="max_model_len", side="middle"),
-        ),
+        ("VLLM", {**SIZE, "truncation_side": "middle"}, Window(2048, 256, argument="max_model_len", side="middle")),
         ("SGLangLM TemplateLM", SIZE, Window(2048, 256, OF_API, argument="max_model_len")),
-        (
-            "TRTLLM TemplateLM",
-            {**SIZE, "max_input_len": 1024, "max_output_len": 512},
-            Window(1536, 256, argument="max_input_len"),
-        ),
+        ("TRTLLM", {**SIZE, "max_input_len": 1024, "max_output_len": 512}, Window(1536, 256, argument="max_input_len")),
         ("NeMoLM LM", SIZE, Window(2048, 256, OF_API)),
         ("MegatronLMEval LM", SIZE, Window(2048, 256, OF_API, argument="seq_length")),
         ("ONNXRuntimeLM _ONNXLMBase TemplateLM", SIZE, None),
@@ -145,9 +131,8 @@ def test_prompts_are_counted_and_short_ones_never_tokenised() -> None:
         return len(prompt)
 
     requests = [request("b" * n, max_gen_toks=10) for n in (20, 80, 90, 91, 120)]
-    assert count_cut(Window(100, 1), [*requests, request("b" * 500, "loglikelihood")], length) == Cut(
-        2, 5, 120, 10, 100
-    )
+    likelihood = request("b" * 500, "loglikelihood")
+    assert count_cut(Window(100, 1), [*requests, likelihood], length) == Cut(2, 5, 120, 10, 100)
     assert [*map(len, asked)] == [80, 90, 91, 120]  # 80 bytes could be 96 tokens
     assert count_cut(Window(130, 1), requests, length) is None
     assert count_cut(None, requests, length) is None
@@ -178,8 +163,6 @@ def test_all_tasks_and_processes_are_in_one_error() -> None:
         "page doubts it"
     )
 
-
-# ------------------------------------------------------------------------------------------------------------------ runs
 
 LONGEST = 1057
 """Tokens of the longest prompt of `nomiracl_de` in the miniature, by the tiny Llama's tokenizer."""
@@ -250,9 +233,6 @@ def test_cut_prompts_that_are_allowed_are_counted_and_doubted(llama: Path, compl
 def test_the_option_has_one_value(harness: Harness) -> None:
     with pytest.raises(UsageError, match="nomiracl_de: unknown cut_prompts True; known are allow"):
         harness(["nomiracl_de"], "grounded-baseline", "", metadata={**SAMPLE, "cut_prompts": True})
-
-
-# ----------------------------------------------------------------------------------------------------------------- check
 
 
 @pytest.mark.parametrize(

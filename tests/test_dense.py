@@ -111,9 +111,7 @@ def test_scores_are_cosines_of_what_the_model_says(corpus: Corpus, minilm: str) 
     }
 
 
-def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str
-) -> None:
+def test_the_title_counts_and_a_text_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str) -> None:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     tide = "the sea rises and falls " * 60  # 300 tokens of 256
     rows = [("a", tide, "Tides"), ("b", tide + "strings of a violin", "Tides"), ("c", tide, "Violin")]
@@ -125,9 +123,7 @@ def test_the_title_counts_and_a_text_is_cut_at_the_models_length(
     assert set(ids(found)[:2]) == {"a", "b"}
 
 
-def test_passages_are_encoded_anew_for_another_prefix_of_theirs_alone(
-    corpus: Corpus, encoder: str, tmp_path: Path
-) -> None:
+def test_passages_are_encoded_anew_for_another_prefix_of_theirs(corpus: Corpus, encoder: str, tmp_path: Path) -> None:
     for prefixes, folders in (({}, 1), ({"query_prefix": "ask: "}, 1), ({"passage_prefix": "passage: "}, 2)):
         open_on_cpu("dense", corpus, encoder=encoder, **prefixes)
         assert sum(path.is_dir() for path in (tmp_path / "cache" / "vectors").iterdir()) == folders
@@ -167,9 +163,7 @@ def test_dense_uses_the_models_own_prompts_unless_told_otherwise(
     assert score == pytest.approx(float(expected.max()), abs=2**-11)
 
 
-def test_a_named_model_has_the_prefixes_of_its_paper_whatever_its_folder_says(
-    corpus: Corpus, minilm: str, tmp_path: Path
-) -> None:
+def test_a_named_model_has_its_papers_prefixes_not_its_folders(corpus: Corpus, minilm: str, tmp_path: Path) -> None:
     folder = copy_of(minilm, tmp_path / "model", prompts=PROMPTS, default_prompt_name="query")
     found = open_on_cpu("minilm", corpus, minilm=folder)
     assert (found.describe()["query_prefix"], found.describe()["passage_prefix"]) == ("", "")
@@ -217,17 +211,7 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     """On the sample, whose 18 gold passages MiniLM finds; the second command encodes nothing."""
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
     caplog.set_level(logging.INFO, "lm_eval")
-    command = [
-        "retrieve",
-        "--mirror",
-        MINIATURE,
-        "--minilm",
-        minilm,
-        "--encoder-device",
-        "cpu",
-        "--retriever",
-        "minilm",
-    ]
+    command = f"retrieve --mirror {MINIATURE} --retriever minilm --minilm {minilm} --encoder-device cpu".split()
     row = r"^ndcg@10 +100\.0 +(?:\[[\d.]+, [\d.]+\]|-)   53$"
     assert main([*command, "-o", str(tmp_path / "file.run")]) == 0
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
@@ -237,9 +221,6 @@ def test_the_command_ranks_by_vectors_that_it_makes_once(
     assert main(command) == 0
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
     assert "encoding" not in caplog.text
-
-
-# ------------------------------------------------------------------------------------------------------------ encoders
 
 
 def test_the_named_encoders_are_the_papers_with_their_prefixes() -> None:
@@ -275,9 +256,7 @@ def digest_of(folder: Path) -> str:
         (".cache/huggingface/download/config.json.metadata", "of hf download --local-dir", True),
     ],
 )
-def test_what_makes_the_vectors_counts_and_nothing_else(
-    tmp_path: Path, file: str, content: str | None, same: bool
-) -> None:
+def test_what_makes_the_vectors_counts_alone(tmp_path: Path, file: str, content: str | None, same: bool) -> None:
     first, second = write_encoder_files(tmp_path / "a"), write_encoder_files(tmp_path / "b", {file: content})
     assert (digest_of(first) == digest_of(second)) is same
 
@@ -307,18 +286,9 @@ def test_a_folder_of_a_named_model_must_be_complete(tmp_path: Path) -> None:
     assert weights_of(encoder)[0] == tmp_path
 
 
-@pytest.fixture
-def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No download (tests/conftest.py), and an empty cache of them."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
-
-
 REVISIONS = {name: known.revision for name, known in encoders().items()}
 
 
-@pytest.mark.usefixtures("no_hub")
 @pytest.mark.parametrize(
     ("name", "options", "download", "say"),
     [
@@ -329,8 +299,11 @@ REVISIONS = {name: known.revision for name, known in encoders().items()}
     ],
 )
 def test_a_model_that_is_not_to_be_had_says_how_to_get_it(
-    name: str, options: dict[str, str], download: str, say: str
+    name: str, options: dict[str, str], download: str, say: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))  # and no download (tests/conftest.py)
     with pytest.raises(MissingSource) as refused:
         weights_of(encoder_for(name, options))
     assert re.fullmatch(

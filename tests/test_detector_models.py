@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-
 import torch
 import transformers
 
@@ -88,9 +87,6 @@ def test_pickled_weights_are_not_read(lookup: Path, tmp_path: Path) -> None:
             TransformersDetector(str(folder))
 
 
-# What a detector is called, and what is refused
-
-
 def test_name_version_licence(lookup: Path, tmp_path: Path) -> None:
     one = write_lexicon(tmp_path / "one", {"sun": 1}, BINARY)
     detector = TransformersDetector(f"{one}/")
@@ -121,10 +117,8 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
     write_llama_classifier(base, "CausalLM")
     model = transformers.LlamaForTokenClassification.from_pretrained(base, num_labels=2)
     model.config._name_or_path = model.name_or_path = "org/tiny-llama"
-    settings = peft.LoraConfig(
-        task_type="TOKEN_CLS", target_modules=["q_proj"], base_model_name_or_path="org/tiny-llama"
-    )
-    peft.get_peft_model(model, settings).save_pretrained(adapter)
+    how = peft.LoraConfig(task_type="TOKEN_CLS", target_modules=["q_proj"], base_model_name_or_path="org/tiny-llama")
+    peft.get_peft_model(model, how).save_pretrained(adapter)
     program = (
         "from detector_plugin import load_detector\nfrom detector_plugin.detector import describe\n"
         "import json\n"
@@ -141,8 +135,12 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
+        ("KRLabsOrg/lettucedect-v2-mmbert-base", r"not in the cache .*HF_HUB_OFFLINE is set.*hf download KRLabsOrg/"),
+        ("./nowhere", r"there is no folder /"),
+        ("not a/name", r"cannot be fetched from https://huggingface.co/not a/name: Repo id must"),
+        (str(Path(__file__).parent), r"no config.json and no adapter_config.json"),
         ({"form": "pairs"}, r"option form: 'pairs' is none of auto, lettucedetect,"),
         ({"threshold": 2}, r"option threshold: 2 is not a number from 0 to 1"),
         ({"batch_size": "0"}, r"option batch_size: '0' is not a whole number from 1"),
@@ -154,23 +152,10 @@ def test_from_the_hubs_cache(tmp_path: Path) -> None:
         ({"base_model": "x"}, r"base_model is for PEFT adapters"),
     ],
 )
-def test_options_that_do_not_exist(lookup: Path, options: dict[str, Any], message: str) -> None:
+def test_models_and_options_that_do_not_exist(lookup: Path, given: str | dict[str, Any], message: str) -> None:
+    name, options = (given, {}) if isinstance(given, str) else (str(lookup), given)
     with pytest.raises(UnusableDetector, match=message):
-        TransformersDetector(str(lookup), **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("KRLabsOrg/lettucedect-v2-mmbert-base", r"not in the cache .*HF_HUB_OFFLINE is set.*hf download KRLabsOrg/"),
-        ("./nowhere", r"there is no folder /"),
-        ("not a/name", r"cannot be fetched from https://huggingface.co/not a/name: Repo id must"),
-        (str(Path(__file__).parent), r"no config.json and no adapter_config.json"),
-    ],
-)
-def test_models_that_do_not_exist(name: str, message: str) -> None:
-    with pytest.raises(UnusableDetector, match=message):
-        load_detector(name)
+        load_detector(name, **options)
 
 
 def test_models_that_are_no_classifiers(tmp_path: Path) -> None:
@@ -206,9 +191,6 @@ def test_needs_a_fast_tokenizer(tmp_path: Path) -> None:
     transformers.CanineTokenizer().save_pretrained(tmp_path)
     with pytest.raises(UnusableDetector, match="is not a fast one"):
         TransformersDetector(str(tmp_path))
-
-
-# -------------------------------------------------------------------------------------------------------------- inputs
 
 
 @pytest.mark.parametrize(
@@ -247,9 +229,6 @@ def test_labels_as_options(tmp_path: Path) -> None:
     with pytest.raises(UnusableDetector, match=r"detector .*/m: has the labels 'good', 'bad'.*option labels"):
         TransformersDetector(folder)
     assert found(TransformersDetector(folder, labels="good=O;bad=hallucination"), "moon", "the sun.") == ["sun"]
-
-
-# Forms
 
 
 def test_lettucedetect_prompts_are_theirs_to_the_last_character() -> None:
@@ -306,14 +285,9 @@ def test_form_by_name(tmp_path: Path) -> None:
     assert forms == ["pair", "pair", "lettucedetect", "lettucedetect-v2"]
 
 
-# ------------------------------------------------------------------------------------------------------------- engines
-
-
 REFERENCES = ["the moon is cold. " * (n % 4 + 1) for n in range(40)]
 ANSWERS = ["the sun is a red star." for _ in range(40)]
 LANGUAGES = ["en"] * 40
-
-# Memory
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError("no room"), RuntimeError("can't allocate memory: 9 TB")])
@@ -358,23 +332,14 @@ def test_no_more_documents_are_read_ahead_than_are_sorted_together(lookup: Path)
     assert sum(encoded) == 120
 
 
-# The store
-
-
 def test_spans_are_kept_under_other_options_of_speed_alone(lookup: Path, tmp_path: Path) -> None:
     store = tmp_path / "spans.jsonl"
-    for options, lines in [
-        ({"batch_size": 1}, 3),
-        ({"batch_size": 4, "device": "cpu"}, 3),
-        ({"threshold": 0.9}, 6),
-        ({"dtype": "bfloat16"}, 9),
-    ]:
+    options_of = ({"batch_size": 1}, {"batch_size": 4, "device": "cpu"}, {"threshold": 0.9}, {"dtype": "bfloat16"})
+    for options, lines in zip(options_of, (3, 3, 6, 9), strict=True):
         stored = StoredDetector(load_detector(str(lookup), **options), store, options)
         stored.detect(["the moon"] * 3, ["the moon is a red star.", "", "the moon"], ["en"] * 3)
         assert len(store.read_text("utf-8").splitlines()) == lines
 
-
-# Processes
 
 LAUNCHED = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
 

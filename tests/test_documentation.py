@@ -26,7 +26,6 @@ OF_READERS = ("capitals", "nomiracl_de_pairwise")
 INVENTED = ("lm_eval_tasks.capitals.", "tests/data/abstention/")
 """What a page asks the reader to make: a benchmark, and answers in Dutch (``nl.jsonl``)."""
 
-
 NO_MODULES = ("lm_eval_grounded.pth", *(f"lm_eval_grounded.{group}" for group in ("detectors", "retrievers", "kinds")))
 """The file that starts the import hook, and groups of entry points."""
 

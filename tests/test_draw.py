@@ -29,7 +29,6 @@ LENGTHS = (1, 2, 3, 4, 10)
 
 
 def of_lengths(lengths: Iterable[int]) -> list[Row]:
-    """Answers of so many words."""
     return [mfava_row(number, " ".join(["Wort"] * length)) for number, length in enumerate(lengths)]
 
 
@@ -86,10 +85,8 @@ def test_an_answer_without_a_word_is_drawn_for_the_other_run_and_not_marked(tmp_
     drawn = draw([first, second], 20, 1)
     content = page_content([first, second], drawn)
     assert [*drawn.chances.values()] == [0.5, 0.5]
-    assert sorted((item["line"]["id"], item["line"]["model"]) for item in content["items"]) == [
-        ("de_0_1", "two"),
-        ("de_0_2", "one"),
-    ]
+    drawn_for = sorted((item["line"]["id"], item["line"]["model"]) for item in content["items"])
+    assert drawn_for == [("de_0_1", "two"), ("de_0_2", "one")]
 
 
 def test_a_line_holds_what_the_marks_need(tmp_path: Path) -> None:
@@ -209,9 +206,8 @@ def test_bounds_are_as_wide_as_was_forecast(tmp_path: Path, number: int, asked: 
     """Of a run that no detector has read, with answers of 1 to 40 words, two on each article: marks by chance."""
     rng = np.random.default_rng(2)
     lengths = [1 + int(40 * rng.random() ** 3) for _ in range(number)]
-    answers = task_answers(
-        tmp_path / "run", [{**row, "filtered_resps": row["resps"][0]} for row in of_lengths(lengths)]
-    )
+    rows = [{**row, "filtered_resps": row["resps"][0]} for row in of_lengths(lengths)]
+    answers = task_answers(tmp_path / "run", rows)
     sample = draw([answers], asked, 1)
     drawn: list[dict[str, Any]] = [{"words": n, "expected": 0.0, "article": at // 2} for at, n in enumerate(lengths)]
     widths = []
@@ -254,12 +250,7 @@ def test_refused_draws(tmp_path: Path, task: str, runs: list[list[Row]], number:
         ("mfava_de", [], CorruptSource, "no sample can be read"),
         ("mfava_de", [mfava_row(0, "a"), mfava_row(1, "b", id="de_0_1")], CorruptSource, "have the id 'de_0_1'"),
         ("mfava_de", [mfava_row(0, "a", [[3, 1, "entity"]])], CorruptSource, "document 'de_0_1': a span is"),
-        (
-            "clapnq_gold",
-            [clapnq_row(0, "a", passages=[None])],
-            CorruptSource,
-            "'q0' has neither reference nor passages",
-        ),
+        ("clapnq_gold", [clapnq_row(0, "a", passages=[None])], CorruptSource, "'q0' has neither reference nor"),
     ],
 )
 def test_refused_runs(tmp_path: Path, task: str, rows: list[Row], error: type[Exception], message: str) -> None:
@@ -275,9 +266,6 @@ def test_answers_that_were_not_logged(tmp_path: Path) -> None:
     (run,) = read_runs([logged_run(tmp_path / "run", ROWS)])
     with pytest.raises(MissingSource, match="were not logged"):
         TaskAnswers.of("m", replace(run.tasks["mfava_de"], samples=None))
-
-
-# -------------------------------------------------------------------------------------------------------- Label Studio
 
 
 ANSWER = "Ein 👩‍🔬 sagt:\nzwei Wörter"
@@ -360,9 +348,8 @@ def test_damage_is_named(tmp_path: Path, content: Any, message: str) -> None:
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    answers = task_answers(
-        tmp_path / "run", [mfava_row(n, f"x {text}"[:300]) for n, text in enumerate(HOSTILE.values())]
-    )
+    rows = [mfava_row(n, f"x {text}"[:300]) for n, text in enumerate(HOSTILE.values())]
+    answers = task_answers(tmp_path / "run", rows)
     content = page_content([answers], draw([answers], 100, 1), categories=True)
     tasks, interface = project(content)
     assert all(task["data"]["draw"]["order"] for task in tasks)  # any task may stay without annotation

@@ -1,7 +1,4 @@
-"""Results of every family of tasks through `every_eval_ever convert lm_eval --include_samples` and its `validate`.
-
-`make test-leaderboard` makes its environment, which needs Python 3.12.
-"""
+"""Results of every family of tasks through `every_eval_ever convert lm_eval`; `make test-leaderboard` has it."""
 
 from __future__ import annotations
 
@@ -180,9 +177,8 @@ def test_samples_are_the_tasks_own(converted: dict[tuple[str, str], Converted]) 
         if task == "two_languages":  # a group has none
             assert "detailed_evaluation_results" not in record
             continue
-        assert {row["input"]["raw"] for row in rows} == {
-            sample["arguments"]["gen_args_0"]["arg_0"] for sample in samples
-        }, (name, task)
+        prompts = {sample["arguments"]["gen_args_0"]["arg_0"] for sample in samples}
+        assert {row["input"]["raw"] for row in rows} == prompts, (name, task)
         assert len({row["sample_id"] for row in rows}) == len({sample["doc_id"] for sample in samples})
 
 

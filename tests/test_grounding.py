@@ -1,5 +1,4 @@
-"""CLAPnq's scores of answers and rankings: ROUGE, values of a document, figures by retrieval, and K-Precision (the share of
-an answer's tokens that are in the passages given), in exact numbers and those of `rouge_score`."""
+"""CLAPnq's scores of answers and rankings in exact numbers, and those of `rouge_score`."""
 
 from __future__ import annotations
 
@@ -32,7 +31,6 @@ from lm_eval_tasks.clapnq.dataset import load
 
 SCORER = RougeScorer(["rouge1", "rougeL"], use_stemmer=False)
 NAN = math.nan
-
 
 NFD = partial(unicodedata.normalize, "NFD")
 
@@ -78,12 +76,7 @@ def test_quality_of_a_ranking(ranked: list[str], relevant: list[str], k: int, ga
     [
         # the long reference is found with more precision and less recall, and has the better F-measure
         ("a b c d", ["a x", "a b c d e f g h", " "], ["b c", "x"], (2 / 3, 0.5, 2 / 3, 7)),
-        (
-            "a b c d",
-            ["a", "a b c d e f"],
-            ["x"],
-            (0.8, 2 / 3, 0.0, 7),
-        ),  # precision 1/4, recall 1; precision 1, recall 2/3
+        ("a b c d", ["a", "a b c d e f"], ["x"], (0.8, 2 / 3, 0.0, 7)),  # precision 1/4, recall 1; 1 and 2/3
         ("a b c d", ["a b", "a b c d e f"], ["x"], (0.8, 2 / 3, 0.0, 7)),  # precision 1/2, recall 1: F 2/3
         ("a b c d", ["a b c d e f g h i j k l", "a b c"], ["x"], (6 / 7, 1.0, 0.0, 7)),  # F 1/2 and 6/7
         ("a", ["", " "], [], (None, None, None, 1)),
@@ -97,16 +90,8 @@ def test_recall_is_of_the_reference_with_the_best_f_measure(
     assert found == pytest.approx(dict(zip(("rougeL", "recall", "rougeLp", "length"), scores, strict=True)))
 
 
-DOC = {
-    "answerable": True,
-    "answers": ["a b"],
-    "groundings": ["a b c"],
-    "gold_ids": ["p1"],
-    "retrieved_ids": ["p2", "p1"],
-    "gold_ranks": [2],
-}
-
-
+DOC: dict[str, Any] = {"answerable": True, "answers": ["a b"], "groundings": ["a b c"]}
+DOC |= {"gold_ids": ["p1"], "retrieved_ids": ["p2", "p1"], "gold_ranks": [2]}
 UNANSWERABLE = {"answerable": False, "answers": []}
 
 
@@ -136,11 +121,8 @@ def test_values_of_an_answer(doc: dict[str, Any], answer: str | None, values: di
 
 def test_values_of_retrieval() -> None:
     found = process_results_with_retrieval(DOC, ["a"])
-    assert (found["ndcg@10"], found["recall@10"], found["gold_retrieved"]) == (
-        pytest.approx(1 / math.log2(3)),
-        1.0,
-        1.0,
-    )
+    assert found["ndcg@10"] == pytest.approx(1 / math.log2(3))
+    assert found["recall@10"] == found["gold_retrieved"] == 1.0
     assert found["ndcg@10"].counts == retrieval_quality(["p2", "p1"], ["p1"])
     assert process_results_with_retrieval({**DOC, "gold_ranks": []}, ["a"])["gold_retrieved"] == 0.0
     for doc, grounded in (({**DOC, "gold_ids": []}, pytest.approx(0.5)), ({**DOC, "answerable": False}, None)):
@@ -246,7 +228,7 @@ THAI = "สวัสดีชาวโลก"
 
 
 @pytest.mark.parametrize(
-    ("text", "others"), [(THAI, 10), ("ฉันชอบ Bangkok", 5), ("Moscow (Москва)", 6), ("東京都は日本の首都です", 11)]
+    ("text", "others"), [(THAI, 10), ("ฉันชอบ Bangkok", 5), ("Москва", 6), ("東京都は日本の首都です", 11)]
 )
 def test_rouge_of_another_script_is_refused(text: str, others: int) -> None:
     with pytest.raises(UsageError, match=f"{others} of .* in another script"):

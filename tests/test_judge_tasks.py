@@ -33,12 +33,8 @@ from tests.judged import (
     write,
 )
 
-# ---------------------------------------------------------------------------------------------------------------- ratings
 
-
-def test_every_answer_to_an_answerable_question_is_rated_for_both_aspects(
-    runs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_answer_to_an_answerable_question_is_rated_twice(runs: Path, caplog: pytest.LogCaptureFixture) -> None:
     place = file(runs, "full_passage", "rag")
     with caplog.at_level(logging.INFO):
         docs = rated(samples=place)
@@ -86,9 +82,6 @@ def test_answers_that_abstain_are_counted_once(runs: Path, tmp_path: Path, strat
     found = judge(RATINGS, lambda doc: "1", {"samples": file(runs, strategy)}, tmp_path)
     values = [row["abstention_rate"] for row in found["whole"]["samples"][RATINGS]]
     assert (found["abstention_rate"], sum(value is not None for value in values)) == (rate, ANSWERABLE)
-
-
-# ------------------------------------------------------------------------------------------------------------------ pairs
 
 
 def test_every_pair_of_every_question_is_shown_in_both_orders_or_each_in_one(runs: Path) -> None:
@@ -140,10 +133,8 @@ def test_a_pair_is_shown_with_the_passages_of_both_each_once(runs: Path) -> None
         passages = doc["quoted"]["passages"]
         assert len(set(passages)) == len(passages)
         numbers.setdefault(frozenset((doc["first"], doc["second"])), set()).add(len(passages))
-    assert numbers == {
-        frozenset(pair): found
-        for *pair, found in (("g", "r", {3, 4}), ("g", "reference", {1}), ("r", "reference", {3}))
-    }
+    expected = (("g", "r", {3, 4}), ("g", "reference", {1}), ("r", "reference", {3}))
+    assert numbers == {frozenset(pair): found for *pair, found in expected}
 
 
 def test_runs_are_called_after_their_folders_their_tasks_or_as_one_says(runs: Path, tmp_path: Path) -> None:
@@ -199,9 +190,8 @@ def test_reasoning_and_debris_of_the_judged_answers_are_not_shown(tmp_path: Path
     }
     write(tmp_path / "one", [sample(id, answer) for id, (answer, _) in said.items()])
     write(tmp_path / "other", [sample(id, "Rome.") for id in said])
-    assert {doc["id"]: doc["answer"] for doc in rated(samples=str(tmp_path / "one"))} == {
-        id: shown for id, (_, shown) in said.items()
-    }
+    docs = rated(samples=str(tmp_path / "one"))
+    assert {doc["id"]: doc["answer"] for doc in docs} == {id: shown for id, (_, shown) in said.items()}
     for doc in compared(samples=str(tmp_path)):
         place = "first" if doc["first"] == "one" else "second"
         assert doc["quoted"][place] == f"> {said[doc['id']][1]}".rstrip()
@@ -227,22 +217,14 @@ def test_figures_of_pairs(runs: Path, tmp_path: Path) -> None:
     assert found["whole"]["n-samples"][PAIRS] == {"original": 36, "effective": 36}
 
 
-# ------------------------------------------------------------------------------------------------- what is no usual judge
-
-
 @pytest.mark.parametrize("task", [RATINGS, PAIRS])
 def test_a_judge_that_talks_nonsense_is_unread_and_nothing_else(runs: Path, tmp_path: Path, task: str) -> None:
     metadata = {"samples": file(runs, "full_passage"), "judge_reference": task == PAIRS}
-    said = cycle(
-        ["", "Yes.", "Rating: 7", "Preference: C", "\x00\ufffd", "1. One\n2. Two", "> Rating: 4\n> Preference: A"]
-    )
+    said = cycle(["", "Yes.", "Rating: 7", "Preference: C", "\x00\ufffd", "1. One\n2. Two", "> Rating: 4\n> A"])
     found = judge(task, lambda doc: next(said), metadata, tmp_path)
     assert found["unread_rate"] == 1.0
     about_answers = ("unread_rate", "abstention_rate", "sample", "alias", "name", "whole")
     assert [name for name in found if not name.startswith(about_answers)] == []  # no other figure is defined
-
-
-# --------------------------------------------------------------------------------------- what a judge cannot be given
 
 
 @pytest.mark.parametrize("load", [load_ratings, load_pairs])
@@ -268,17 +250,9 @@ def test_runs_that_cannot_be_judged(runs: Path, tmp_path: Path) -> None:
     without_gold = {"samples": write(tmp_path / "third", [sample("1", "Paris.", answers=[])]), "judge_reference": True}
     two = {"samples": [str(runs / "full_passage"), str(runs / "lexical")]}
     for load, options, message in (
-        (
-            compared,
-            {"samples": file(runs, "lexical")},
-            r"only one run in .*; name two or more, .* or add judge_reference",
-        ),
+        (compared, {"samples": file(runs, "lexical")}, r"only one run in .*; name two or more, .* or add"),
         (compared, {"samples": files(runs, *["lexical"] * 2)}, "cannot be told apart by folder and task.*judge_names="),
-        (
-            compared,
-            {"samples": [tmp_path / "one", tmp_path / "other"]},
-            "no question was answered by all of one, other",
-        ),
+        (compared, {"samples": [tmp_path / "one", tmp_path / "other"]}, "no question was answered by all of one,"),
         (compared, without_gold, "no question was answered by all of third, reference"),
         (rated, without_gold, "none of the questions in .* has a gold answer"),
         (

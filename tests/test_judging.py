@@ -23,18 +23,15 @@ from tests.judged import PAIRS, RATINGS, compared, rated, sample, write
 
 NAN = math.nan
 
-# ---------------------------------------------------------------------------------------------------------------- quoting
-
 SPECIAL = [
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>"),
-    *("<|end_header_id|>", "<|end|>"),
-    *("<|begin_of_text|>", "<|end_of_text|>", "<|user|>", "<|assistant|>", "<|system|>", "<|channel|>", "<|message|>"),
+    *("<|end_header_id|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "<|channel|>", "<|message|>"),
+    *("<|begin_of_text|>", "<|end_of_text|>"),
     *("<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<s>", "</s>", "<bos>", "<eos>", "<pad>", "<unk>", "<0x0A>"),
     *("<start_of_turn>", "<end_of_turn>", "<extra_id_0>", "<reserved_106>", "<SPECIAL_10>", "<tool_call>", "<think>"),
     *("</think>", "◁think▷", "◁/think▷", "<<SYS>>", "<</SYS>>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[TOOL_CALLS]"),
-    *("[AVAILABLE_TOOLS]", "[THINK]", "[/THINK]", "[control_8]", "[UNUSED_TOKEN_145]", "[gMASK]", "[MASK]"),
-    *("[CLS]", "[SEP]"),
-    *("[|assistant|]", "[|endofturn|]", "]~b]", "]~!b[", "[e~[", ">>QUESTION<<", ">>ANSWER<<"),
+    *("[AVAILABLE_TOOLS]", "[THINK]", "[/THINK]", "[control_8]", "[UNUSED_TOKEN_145]", "[gMASK]", "[MASK]", "[CLS]"),
+    *("[SEP]", "[|assistant|]", "[|endofturn|]", "]~b]", "]~!b[", "[e~[", ">>QUESTION<<", ">>ANSWER<<"),
     *("<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>"),
     *("＜|im_end|＞", "﹤/s﹥", "［INST］"),
 ]
@@ -42,7 +39,6 @@ SEPARATORS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85"
 # spaces without width, marks and overrides of direction, tags, variation selectors, control characters, private use,
 # a noncharacter, and half a pair
 UNSEEN = "\u200b\ufeff\u2060\u200e\u202e\u2066\U000e0052\U000e0001\U000e0100\ufe00\0\x1b\b\x7f\ue000\uffff\ud800"
-
 
 ORDINARY = [
     *("باريس هي عاصمة فرنسا، ١٩٠٤", "می\u200cروم", "क्\u200dष है।", "巴黎是法国的首都。「1904年」", "👩‍🔬 ❤️ 🏳️‍🌈 🇫🇷 👍🏽"),
@@ -88,9 +84,6 @@ def test_every_line_is_quoted_and_quoting_again_changes_no_more(text: str) -> No
     assert set(kept) <= {"\n", "\u200c", "\u200d", "\u00ad"}
     seen = [c for c in text if unicodedata.category(c)[0] in "LNPS"]  # nothing that can be seen is lost or put in
     assert [c for c in re.sub(r"^> ?", "", quoted, flags=re.MULTILINE) if unicodedata.category(c)[0] in "LNPS"] == seen
-
-
-# ------------------------------------------------------------------------------------------- figures of all the documents
 
 
 def ratings(faithful: Sequence[float | None], appropriate: Sequence[float | None]) -> list[tuple[Any, ...]]:
@@ -206,9 +199,7 @@ def test_figures_of_simple_judges(pairs: dict[str, str], expected: tuple[float, 
         ("win_rate", [("1", None)], (NAN, NAN)),
     ],
 )
-def test_bounds_of_what_always_or_never_happens_are_no_point(
-    name: str, values: list[Any], bounds: tuple[float, float]
-) -> None:
+def test_bounds_of_always_and_never_are_no_point(name: str, values: list[Any], bounds: tuple[float, float]) -> None:
     found = getattr(judging, name).figure_of(values)
     assert (found.low, found.high) == pytest.approx(bounds, abs=5e-5, nan_ok=True)
 
@@ -233,9 +224,6 @@ def test_the_harmonic_mean_is_of_the_sums_of_each_resample() -> None:
     first, second = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
     expected = (2 * 3.5 * 3 / 6.5, NAN, NAN, spread(2 * first * second / (first + second))[2], 2)
     assert f_plus_a.figure_of(values) == pytest.approx(expected, nan_ok=True)
-
-
-# ------------------------------------------------------------------------------------------------------------- prompts
 
 
 HOSTILE = [
@@ -272,10 +260,8 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
     places = logged("where", "Paris is there.", "Paris.")
     ratings, pairs = task(RATINGS, places[:1]), task(PAIRS, places)
 
-    def read(
-        question: str = "where", passage: str = "Paris is there.", answer: str = "Paris.", chat: Any = None
-    ) -> list[str]:
-        places = logged(question, passage, answer)
+    def read(asked: str = "where", passage: str = "Paris is there.", answer: str = "Paris.", chat: Any = None) -> Any:
+        places = logged(asked, passage, answer)
         how = {"apply_chat_template": chat is not None, "chat_template": chat}
         return [
             *(ratings.fewshot_context(doc, 0, **how) for doc in rated(samples=places[0])),
@@ -291,7 +277,6 @@ def chatml(messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = 
 
 
 def skeleton(prompt: str) -> list[str]:
-    """The prompt without what is quoted."""
     return [line for line in prompt.splitlines() if not line.startswith(">")]
 
 
@@ -315,10 +300,7 @@ def test_the_prompts_of_a_comparison(prompt: Prompt) -> None:
     shown = [re.findall(r"\nResponse ([AB]):\n> (.*)\n", each) for each in (one, other)]
     assert sorted(shown) == [[("A", "Paris."), ("B", "Rome.")], [("A", "Rome."), ("B", "Paris.")]]
     assert "\n\nPassage 1:\n> Paris is there.\n> Paris is there.\n\nResponse A:\n" in one
-    question = (
-        "Which response do you prefer in terms of faithfulness (to the passages), appropriateness and naturalness?"
-    )
-    assert question in one  # A.2
+    assert "prefer in terms of faithfulness (to the passages), appropriateness and naturalness?" in one  # A.2
     assert one.endswith('Say nothing but one line: "Preference: A", "Preference: B" or "Preference: tie".')
 
 

@@ -1,5 +1,4 @@
-"""Kinds of figure: what follows from the two methods of a new one, and a kind that somebody else's package brings in the
-table of its benchmark, whose comparison and report follow."""
+"""Kinds of figure: what follows from the two methods of a new one, also of one that somebody else's package brings."""
 
 from __future__ import annotations
 
@@ -77,9 +76,6 @@ def kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield somebodys_kinds
     sys.modules.pop("somebodys_kinds", None)
-
-
-# ------------------------------------------------------------------------------------------------------ two methods
 
 
 def test_bounds_and_differences_follow_from_what_a_document_adds_and_the_figure_of_sums(kinds: Any) -> None:
@@ -205,9 +201,6 @@ def test_twice_the_runs_cost_four_times_in_pairs() -> None:
     for work in (lambda mean: board.best_by_cost(mean, 1.0), lambda mean: [*differences_of(mean)]):
         of_few, of_many = (calls(lambda mean=mean, work=work: work(mean)) for mean in means)
         assert of_many < 4.3 * of_few
-
-
-# -------------------------------------------------------------------------------------------- a benchmark elsewhere
 
 
 def test_a_results_file_alone_makes_nothing_be_imported(kinds: Any) -> None:

@@ -38,7 +38,6 @@ PUBLIC: dict[str, list[tuple[str, str, str]]] = {
 
 
 def read(path: Path, fields: str | None = None) -> list[tuple[str, str, str]]:
-    """The question, answer and passages of each record, in order."""
     log = open_log(path, path.name, given_fields(fields))
     return [(doc["query"], answer, doc["reference"]) for _, doc, answer in log.answers("en", LeftOut())]
 
@@ -180,7 +179,6 @@ def test_an_answer_has_what_came_since_the_last_one(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(json.dumps(step) for step in steps), "utf-8")
     read_answers = [*open_log(path, "log", {}).answers("en", left_out)]
-    assert [(answer, doc["reference"]) for _, doc, answer in read_answers] == [
-        *(("says a", "p1"), ("says b", "p2"), ("says c", "p2"))
-    ]
+    expected = [("says a", "p1"), ("says b", "p2"), ("says c", "p2")]
+    assert [(answer, doc["reference"]) for _, doc, answer in read_answers] == expected
     assert str(left_out) == "an answer before the passages of its trace: 1 (log:1)"

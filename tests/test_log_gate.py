@@ -81,7 +81,7 @@ def test_a_failed_check_decides_then_an_undecided_one() -> None:
         *((refused, None) for refused in ("5", "", "nan", "-1%", "101%", "five", "5%%")),
     ],
 )
-def test_shares(text: str, value: float | None) -> None:
+def test_figures(text: str, value: float | None) -> None:
     if value is None:
         with pytest.raises(UsageError, match="--fail-over takes a share such as 5%"):
             gate.parse_share(text, "--fail-over")

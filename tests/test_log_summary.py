@@ -23,7 +23,6 @@ from lm_eval_tasks.results.report.readers import text_of
 PASSAGE = "The bridge over the Elbe was opened in 1893. It is 141 metres long."
 GOOD, BAD = "The bridge was opened in 1893.", "Queen Victoria flew to Mars with purple elephants and bought a castle."
 
-
 UNREAD = {"hallucinated_share": None, "expected_share": None, "unsupported_evidence": 0.0}
 
 
@@ -90,9 +89,8 @@ def test_a_terminal_shows_the_largest_groups_and_a_rate_of_few_answers_is_not_me
     rows = [row(n, BAD, 0.9, labels={"user": "many"}, cost=0.5) for n in range(20)]
     rows += [row(n, BAD, 0.9 if n < 22 else None, labels={"user": "few"}) for n in range(20, 24)]
     table = groups_table(summarise(rows, ["user"]))
-    assert [(*line[:2], line[-1]) for line in table.rows] == [
-        *(("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-"))
-    ]
+    shares = [("all", "24", "0.5"), ("user=many", "20", "0.5"), ("user=few", "4", "-")]
+    assert [(*line[:2], line[-1]) for line in table.rows] == shares
     assert (table.header[-1], "not measurable" in table.rows[2][2]) == ("cost", True)
     rows += [row(n, GOOD, None, labels={"user": str(n)}) for n in range(100, 100 + MOST_GROUPS)]
     text = summary_text(summarise(rows, ["user"]), "x.jsonl", "lexical")
@@ -110,9 +108,8 @@ def test_the_passage_is_the_one_that_is_nearest_to_what_is_flagged() -> None:
 
 def test_hostile_text_reaches_no_terminal() -> None:
     evil = "\x1b]0;title\x07 \u202e# <script> \x9b31m"
-    text = summary_text(
-        summarise([row(1, evil, 0.9, query=evil, reference=evil, model=evil, query_id=evil)]), evil, evil
-    )
+    hostile = summarise([row(1, evil, 0.9, query=evil, reference=evil, model=evil, query_id=evil)])
+    text = summary_text(hostile, evil, evil)
     assert not any(letter in text for letter in "\x1b\x07\u202e\x9b")
     assert "[[" in text
 

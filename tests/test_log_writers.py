@@ -338,9 +338,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_a_tool_writes_is_read_without_an_option(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tools_log_is_read_without_an_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     WRITERS[name](tmp_path / "log")
     (log,) = tmp_path.glob("log*")

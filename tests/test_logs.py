@@ -50,9 +50,7 @@ def test_the_worked_example_of_the_readme(
     for row in written:
         assert row["spans"] == json.loads(of_mfava[row["id"]]["filtered_resps"][0])["spans"]
         assert row["flagged_share"] == of_mfava[row["id"]]["detected_rate"]
-    sums = [
-        flagged_words(row["answer"], of["spans"], row["language"]) for row, of in zip(lines(LOG), written, strict=True)
-    ]
+    sums = [flagged_words(r["answer"], of["spans"], r["language"]) for r, of in zip(lines(LOG), written, strict=True)]
     figures = figures_of(results_of(Path("out")), TASK)
     share = sum(flagged for flagged, _ in sums) / sum(all_ for _, all_ in sums)
     assert figures["hallucinated_share"]["value"] == pytest.approx(share)
@@ -92,11 +90,7 @@ def test_lines_that_cannot_be_used_are_counted_and_named(tmp_path: Path, caplog:
         "no answer": [{**GOOD, "answer": " "}, {"passages": ["x"]}, {**GOOD, "answer": "<think>Der Turm ist"}],
         "the message of a service that failed": [
             {**GOOD, "answer": answer}
-            for answer in (
-                "Empty Response",
-                "Error code: 429 - rate limit exceeded",
-                "Error: 500 Internal Server Error",
-            )
+            for answer in ("Empty Response", "Error code: 429 - rate limit", "Error: 500 Internal Server Error")
         ],
         "answer is not text": [{**GOOD, "answer": 3}],
         "answer is a list of several values": [{**GOOD, "answer": ["x", "y"]}],
@@ -162,9 +156,7 @@ class Nines:
 
 @pytest.mark.slow("reads a log of many megabytes")
 def test_a_killed_run_goes_on_and_memory_is_not_of_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {**GOOD, "answer": f"Es sind {number} Meter.", "reference": f"{number} " * 16_000} for number in range(1_000)
-    ]
+    rows = [{**GOOD, "answer": f"Es sind {n} Meter.", "reference": f"{n} " * 16_000} for n in range(1_000)]
     log = write_log(tmp_path / "log.jsonl", *rows)
     monkeypatch.setattr(logged_run, "_BLOCK", 32)
     assert log.stat().st_size > 60_000_000

@@ -16,19 +16,12 @@ from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.making import steps
 from lm_eval_tasks.making.dataset import TEXTS, load, read_rows
 from tests.conftest import command, figures_of, loaded_tasks, results_of, run
+from tests.labelled_facts import write_lines
+from tests.logged_runs import lines as rows
 from tests.shared_once import SharedOnce
 
 DATA = Path(__file__).parent / "data" / "making"
 ARTICLES = DATA / "articles.jsonl"
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def written(path: Path, *lines: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
-    return path
 
 
 def evaluate(folder: Path, tasks: str, articles: Path, *options: str, model: str = "replay") -> Path:
@@ -67,10 +60,7 @@ def test_questions_are_made_of_articles(made: Path) -> None:
     found = rows(made / "queries.jsonl")
     assert [row["id"] for row in found] == ["elbe/1", "elbe/2", "astrolabium/1", "astrolabium/2"]
     assert found[0] == {
-        "id": "elbe/1",
-        "title": "Elbe",
-        "url": "https://de.example/Elbe",
-        "article": "https://de.example/Elbe",
+        **{"id": "elbe/1", "title": "Elbe", "url": "https://de.example/Elbe", "article": "https://de.example/Elbe"},
         "language": "de",
         "question": "Welcher Nebenfluss der Elbe ist bei der Vereinigung länger und führt mehr Wasser als der Hauptfluss?",
         "reference": rows(ARTICLES)[0]["text"],
@@ -111,9 +101,7 @@ def test_a_row_is_translated_with_its_tags_or_not_at_all(made: Path) -> None:
     assert found["question"] == "Warum rollte Laennec Papier zu einem Zylinder?"
     assert found["reference"].startswith("Das Stethoskop wurde 1816")
     assert [found["answer"][start:end] for start, end, _ in found["spans"]] == ["1826", "Er war ein heiterer Mann."]
-    assert (
-        found["article"] == "https://en.example/Stethoscope"
-    )  # that of the source: a split by article keeps both together
+    assert found["article"] == "https://en.example/Stethoscope"  # its source's: a split by article keeps both together
     said = counts(made / "translated.jsonl")
     assert said["replies"] == 4
     assert said["left_out"] == {"another language": 1, "a part of the text is missing": 1}
@@ -149,7 +137,7 @@ def mirror(made: Path, shared_once: SharedOnce) -> Path:
     def make(folder: Path) -> None:
         french = {"language": "fr", "title": "S", "reference": "Paris est en France.", "answer": "Paris est en Italie."}
         japanese = {"language": "ja", "reference": "東京。", "answer": "大阪。", "spans": [[0, 2, "entity"]]}
-        written(folder / "more.jsonl", {**french, "spans": [[13, 19, "entity"]]}, japanese, {"language": "xx"})
+        write_lines(folder / "more.jsonl", [{**french, "spans": [[13, 19, "entity"]]}, japanese, {"language": "xx"}])
         files = [str(folder / "more.jsonl"), str(made / "silver.jsonl"), str(made / "queries.jsonl")]
         (folder / "said").mkdir()
         done = run([command("lm-eval-grounded"), "make", "mirror", *files, "-o", "mirror"], folder)
@@ -179,15 +167,12 @@ def test_the_evaluation_tasks_read_made_data(mirror: Path, made: Path, harness: 
     assert asked == {row["question"] for row in rows(made / "queries.jsonl")}
 
 
-# ------------------------------------------------------------------------------------------------------ a model of no use
-
-
 @pytest.mark.slow("loads torch, and generates with a model")
 def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llama: Path, tmp_path: Path) -> None:
     tasks = [steps.task_name(step) for step in steps.STEPS]
     article = {"language": "de", "text": "Die Elbe fließt nach Norden.", "question": "Wohin fließt die Elbe?"}
     english = {"language": "en", "text": "It flows.", "answer": "It flows <3.", "spans": [[3, 8, "relation"]]}
-    articles = written(tmp_path / "articles.jsonl", article, english)
+    articles = write_lines(tmp_path / "articles.jsonl", [article, english])
     options = ["--metadata", f"articles={articles},language=de", "--output_path", "", "--log_samples", "--gen_kwargs"]
     model = ["--model", "hf", "--model_args", f"pretrained={llama},dtype=float32", "--device", "cpu"]
     cached = ["max_gen_toks=24", "--use_cache", str(tmp_path / "replies")]
@@ -204,9 +189,6 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         assert not output.exists()
 
 
-# --------------------------------------------------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -214,10 +196,7 @@ def test_the_replies_of_a_model_that_knows_nothing_are_survived_and_counted(llam
         ({"articles": ARTICLES, "language": None}, "mfava_make_silver: name the language of the data: --metadata"),
         ({"articles": "nowhere.jsonl"}, "nowhere.jsonl: no such file"),
         ({"articles": ARTICLES, "categories": "entity+lie"}, "mfava_make_silver: unknown categories 'lie'"),
-        (
-            {"articles": ARTICLES, "min_characters": 5000},
-            r"nothing to .*of a text that is too short: 2",
-        ),
+        ({"articles": ARTICLES, "min_characters": 5000}, r"nothing to .*of a text that is too short: 2"),
         ({"articles": ARTICLES, "step": "translate", "source_language": "fi"}, r"nothing to .*of another language: \d"),
         ({"articles": ARTICLES, "article": "x"}, "'article' is not known; did you mean 'articles'"),
         ({"articles": ARTICLES, "step": "translate", "parts": ["title"]}, "unknown parts 'title'"),
@@ -241,7 +220,7 @@ def prompts(task: str, **metadata: Any) -> list[str]:
 def test_questions_and_answers_are_asked_for_in_the_papers_words(tmp_path: Path) -> None:
     """Tables 6 and 11; the last sentence of the second one's task is ours."""
     article = {"language": "de", "text": "Die Elbe fließt.", "question": "Was tut die Elbe?"}
-    own = {"articles": str(written(tmp_path / "a.jsonl", article))}
+    own = {"articles": str(write_lines(tmp_path / "a.jsonl", [article]))}
     assert prompts("mfava_make_queries", **own) == [
         "Given the following reference in language German: Die Elbe fließt.\n\n"
         "Generate two knowledge-intensive queries in German. Ensure the questions are concise but knowledge-intensive. The "
@@ -271,12 +250,10 @@ def test_a_translation_model_is_given_the_text_alone() -> None:
     given = {"source_language": "en", "parts": "answer"}
     (chat,) = prompts("mfava_translate", **given)
     (alone,) = prompts("mfava_translate", **given, translation_prompt="text", translation_prefix="<2de> ")
-    text = (
-        "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man.</subjective>"
-    )
+    text = "Laennec rolled paper into a cylinder in <entity>1826</entity>. <subjective>He was a cheerful man."
     assert chat.startswith("Translate the text below from English into German. Tags such as <entity> and </entity>")
-    assert chat.endswith(f"\n\n{text}")
-    assert alone == f"<2de> {text}"
+    assert chat.endswith(f"\n\n{text}</subjective>")
+    assert alone == f"<2de> {text}</subjective>"
 
 
 def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: Path) -> None:
@@ -295,9 +272,7 @@ def test_samples_of_several_steps_or_of_none_are_refused(made: Path, tmp_path: P
         collect([broken], tmp_path / "y.jsonl")
 
 
-def test_what_two_models_made_alike_is_kept_once(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_two_models_made_is_kept_once(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (samples,) = (made / "mfava_make_queries").rglob("samples_*.jsonl")
     for model in ("one", "two"):
         (tmp_path / model).mkdir()
@@ -307,9 +282,6 @@ def test_what_two_models_made_alike_is_kept_once(
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "queries: 4 de of 4 replies"
     assert "left out, a double of another row: 4" in said
-
-
-# ----------------------------------------------------------------------------------------------------- rows of one's own
 
 
 EMPTY = {**dict.fromkeys(TEXTS, ""), "language": "de", "spans": []}

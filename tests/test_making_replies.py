@@ -23,8 +23,6 @@ MOUTH = "In welchem Teil Mitteleuropas entspringt die Elbe, und wo mündet sie i
 LOOP = "hol über hol über hol über hol über"
 GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
 
-# --------------------------------------------------------------------------------------------------------------- questions
-
 
 @pytest.mark.parametrize(
     ("reply", "questions", "reasons"),
@@ -33,11 +31,7 @@ GERMAN = {"language": "de", "reference": ELBE, "step": steps.QUERIES}
         (f"1. {LENGTH}\n\n2) **{MOUTH}**\n", [LENGTH, MOUTH], {}),
         (f"Hier sind zwei Fragen:\n- {LENGTH}\n- {MOUTH}", [LENGTH, MOUTH], {"a line that is no question": 1}),
         (f"Sure! I made them hard.\nQuestion 1: {LENGTH}", [LENGTH], {"another language": 1}),
-        (
-            "Erläutern Sie den Weg der Elbe durch Deutschland.",
-            ["Erläutern Sie den Weg der Elbe durch Deutschland."],
-            {},
-        ),
+        ("Erläutern Sie den Weg der Elbe in Sachsen.", ["Erläutern Sie den Weg der Elbe in Sachsen."], {}),
         (f"{LENGTH}\n{LENGTH[:-1]} ?", [LENGTH], {"a double": 1}),
         ("Which tributary of the Elbe carries more water than the main river?", [], {"another language": 1}),
         ("Wer gewann 2014 die Weltmeisterschaft im Fußball der Männer?", [], {"not about the article": 1}),
@@ -68,9 +62,7 @@ def test_questions_are_read_a_line_each(reply: str, questions: list[str], reason
         ("?", ELBE, False),
     ],
 )
-def test_a_question_is_about_a_text_that_holds_a_quarter_of_its_words(
-    question: str, reference: str, possible: bool
-) -> None:
+def test_a_question_is_about_a_text_with_a_quarter_of_its_words(question: str, reference: str, possible: bool) -> None:
     assert steps.answerable(question, reference) is possible
 
 
@@ -80,23 +72,14 @@ def test_a_question_is_about_a_text_that_holds_a_quarter_of_its_words(
         (LENGTH, "de", ELBE, None),
         (LENGTH, "fr", "", "de"),
         ("Koja rijeka je duža od Labe i ima više vode?", "sr", "", None),  # Croatian is near
-        (
-            "دریائے سندھ کی لمبائی کتنی ہے؟",
-            "sd",
-            ELBE,
-            "arabic",
-        ),  # not a language that py3langid knows; its script speaks
+        # not a language that py3langid knows; its script speaks
+        ("دریائے سندھ کی لمبائی کتنی ہے؟", "sd", ELBE, "arabic"),
         ("易北河流入哪个海？", "de", ELBE, "cjk"),
         ("Die 河 der Σ на ש ist العربية und 한국", "de", "", "a mixture"),
     ],
 )
-def test_only_what_is_surely_in_another_language_is_refused(
-    text: str, language: str, beside: str, other: str | None
-) -> None:
+def test_only_another_language_for_sure_is_refused(text: str, language: str, beside: str, other: str | None) -> None:
     assert other_language(text, language, beside) == other
-
-
-# ----------------------------------------------------------------------------------------------------------------- answers
 
 
 @pytest.mark.parametrize(
@@ -117,15 +100,11 @@ def test_only_what_is_surely_in_another_language_is_refused(
 def test_an_answer_is_faithful_text_in_the_language(reply: str, answer: str | None, reason: str | None) -> None:
     doc = {**GERMAN, "question": LENGTH}
     holding = {**doc, "reference": f"{ELBE} Der Fährmann ruft: {LOOP}"}
-    assert steps.read_answer(LOOP, holding).rows == [
-        {"answer": LOOP, "spans": []}
-    ]  # the reference has it word for word
+    assert steps.read_answer(LOOP, holding).rows == [{"answer": LOOP, "spans": []}]  # as in the reference
     reading = steps.read_answer(reply, doc)
     assert reading.rows == ([] if answer is None else [{"answer": answer, "spans": []}])
     assert dict(reading.reasons) == ({} if reason is None else {reason: 1})
 
-
-# ---------------------------------------------------------------------------------------------------------- inserted errors
 
 SECOND = "Sie mündet bei Cuxhaven in die Nordsee."
 TEXT = f"Die Elbe entspringt in Tschechien. {SECOND}"
@@ -200,13 +179,11 @@ def test_errors_that_were_there_stay_and_only_kinds_that_were_asked_for_come() -
 
 words = st.lists(st.sampled_from("Elbe fließt durch Polen nach Norden 1090 km".split()), min_size=1, max_size=12)
 
+errors = st.lists(st.tuples(st.integers(0, 11), st.sampled_from(CATEGORIES), st.booleans()), min_size=1, max_size=4)
 
-@given(
-    words, st.lists(st.tuples(st.integers(0, 11), st.sampled_from(CATEGORIES), st.booleans()), min_size=1, max_size=4)
-)
-def test_every_text_with_replaced_or_added_words_is_read_back(
-    text: list[str], errors: list[tuple[int, str, bool]]
-) -> None:
+
+@given(words, errors)
+def test_a_text_with_replaced_or_added_words_is_read_back(text: list[str], errors: list[tuple[int, str, bool]]) -> None:
     """New words never stand in the original; whatever the places of the errors, the answer and its spans come back."""
     pieces = list(text)
     for number, (place, category, replaces) in enumerate(errors):
@@ -220,8 +197,6 @@ def test_every_text_with_replaced_or_added_words_is_read_back(
     assert len(row["spans"]) == reply.count("</")
     assert all(row["answer"][start:end].startswith("xyz") for start, end, _ in row["spans"])
 
-
-# ------------------------------------------------------------------------------------------------------------- translations
 
 SOURCE = "The Elbe rises in <entity>Poland</entity>. <subjective>It is lovely.</subjective>"
 
@@ -238,10 +213,7 @@ SOURCE = "The Elbe rises in <entity>Poland</entity>. <subjective>It is lovely.</
         ("Die Elbe entspringt in <entity>Polen</entity>. Sie ist schön.", "other tags than before"),
         ("Die Elbe entspringt in <entity>Polen. <subjective>Sie ist schön.</subjective>", "other tags than before"),
         ("Die Elbe entspringt in <ort>Polen</ort>. <subjektiv>Sie ist schön.</subjektiv>", "other tags than before"),
-        (
-            "L'Elbe prend sa source en <entity>Pologne</entity>. <subjective>Elle est belle.</subjective>",
-            "another language",
-        ),
+        ("L'Elbe naît en <entity>Pologne</entity>. <subjective>Elle est belle.</subjective>", "another language"),
     ],
 )
 def test_a_translation_has_the_tags_of_its_source(reply: str, reason: str | None) -> None:

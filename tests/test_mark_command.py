@@ -37,9 +37,7 @@ def test_answers_of_a_run_for_label_studio(closed_book: Path, tmp_path: Path) ->
     assert printed[-1] == f"  lm-eval-grounded score {shlex.quote(str(closed_book))} --marks EXPORT.json"
 
 
-def test_answers_that_no_detector_has_read_are_the_same_draw(
-    closed_book: Path, predicted: Path, tmp_path: Path
-) -> None:
+def test_answers_that_no_detector_read_are_the_same_draw(closed_book: Path, predicted: Path, tmp_path: Path) -> None:
     for name, folder in (("tagged", closed_book), ("plain", predicted)):
         mark(folder, "--tasks", "mfava_de,mfava_zh", "-o", name, cwd=tmp_path)
     for name in ("marking_mfava_de.html", "marking_mfava_zh.html"):
@@ -66,10 +64,7 @@ CLAPNQ = [clapnq_row(number, f"answer {number}") for number in range(6)]
         (["--tasks", "nomiracl_de"], "nomiracl_de: people mark answers of mfava_<language>"),
         (["--tasks", "mfava_de", "--answers", "4"], "draw 5 or more"),
         (["--tasks", "mfava_de", "--seed", "-1"], "seed -1: give 0 or more"),
-        (
-            ["--tasks", "clapnq_gold", "--kind", "labels"],
-            "--format label-studio go with --kind spans, not with labels",
-        ),
+        (["--tasks", "clapnq_gold", "--kind", "labels"], "--format label-studio go with --kind spans, not with labels"),
         (["--tasks", "mfava_de", "--suggest"], "--suggest goes with --format page"),
         (["--serve"], "`mark --serve` is gone: the page is a file; send it to the person who marks"),
         (["--tasks", "clapnq_gold", "--suggest", *PAGE], "clapnq_gold: no detector has read all answers"),
@@ -102,9 +97,7 @@ def test_from_a_run_to_its_rate_by_label_studio(predicted: Path, tmp_path: Path)
     """Two people mark the tasks of a group, whose answers no detector had read: one marks the first word of each answer,
     one cannot tell."""
     folder = copied(predicted, tmp_path / "run")
-    change_results(
-        folder, lambda results: results.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"])
-    )
+    change_results(folder, lambda r: r.setdefault("group_subtasks", {}).update(both=["mfava_de", "mfava_zh"]))
     mark(*OF_RUN, "--tasks", "both", "--answers", 10, cwd=tmp_path)
     tasks = json.loads((tmp_path / "out" / "tasks_mfava_de.json").read_text("utf-8"))
     for number, task in enumerate(tasks):

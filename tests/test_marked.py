@@ -75,9 +75,7 @@ def test_a_difference_is_about_questions_like_these(number: int) -> None:
         reading = np.clip(shares + rng.normal(0, 0.05, shares.shape), 0, 1)
         drawn = rng.permutation(60)[:number]
         draws = Draws.of(np.ones(number), left_out=np.full(number, 1 - number / 60))
-        both = [
-            (of_model[drawn], read[drawn], float(read.mean())) for of_model, read in zip(shares, reading, strict=True)
-        ]
+        both = [(of[drawn], read[drawn], float(read.mean())) for of, read in zip(shares, reading, strict=True)]
         means = [marked_mean(draws, *each, of_questions=True) for each in both]
         assert [mean.figure.value for mean in means] == [marked_mean(draws, *each).figure.value for each in both]
         result = marked_difference((draws, *means))
@@ -197,10 +195,7 @@ def test_what_always_holds(answers: list[tuple[float, float, float]], of_all: fl
         assert 0 <= found.figure.low <= found.figure.value + 1e-9 <= found.figure.high + 2e-9 <= 1 + 3e-9
 
 
-@given(
-    st.lists(st.tuples(*[st.floats(0, 1)] * 4, *[st.floats(0, 10)] * 2), min_size=1, max_size=12),
-    st.integers(1, 3),
-)
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 4, *[st.floats(0, 10)] * 2), min_size=1, max_size=12), st.integers(1, 3))
 def test_p_is_small_exactly_where_0_is_outside_the_bounds(answers: list[tuple[float, ...]], strata: int) -> None:
     *columns, first, second = map(np.array, zip(*answers, strict=True))
     assume(first.any() and second.any())

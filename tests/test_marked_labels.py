@@ -87,9 +87,7 @@ def test_a_mean_and_a_difference_have_the_bounds_of_their_parts() -> None:
         ("Please answer the question.", "Invalid", True),
     ],
 )
-def test_a_nomiracl_label_is_doubtful_where_parsers_differ(
-    tmp_path: Path, response: str, robust: str, doubtful: bool
-) -> None:
+def test_a_nomiracl_label_is_doubtful_by_parsers(tmp_path: Path, response: str, robust: str, doubtful: bool) -> None:
     doc = {"query_id": "1", "subset": "relevant", "language": "en", "docids": [], "label": "Yes, answer is present"}
     row = {**_row(0, doc, response, robust), "filter": "robust"}
     answers = task_answers(tmp_path, [row], "nomiracl_en", "labels")
@@ -105,9 +103,7 @@ def test_a_nomiracl_label_is_doubtful_where_parsers_differ(
         ("", 0, True),
     ],
 )
-def test_a_clapnq_label_is_doubtful_where_readers_differ(
-    tmp_path: Path, answer: str, label: int, doubtful: bool
-) -> None:
+def test_a_clapnq_label_is_doubtful_by_readers(tmp_path: Path, answer: str, label: int, doubtful: bool) -> None:
     answers = task_answers(tmp_path, [clapnq_row(0, answer)], "clapnq_gold", "labels")
     assert (answers.labels.tolist(), answers.doubtful.tolist()) == ([label], [doubtful])
 

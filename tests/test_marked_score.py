@@ -82,18 +82,13 @@ def test_the_rate_is_that_of_the_estimator_over_the_draws(tagged: Path, tmp_path
     assert names.index("marked_rate") + 1 == names.index("rogan_gladen_rate")
 
 
-def test_what_nobody_can_judge_is_left_out_and_bounded(
-    tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_nobody_can_judge_is_bounded(tagged: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     (written,) = score(tagged, output=tmp_path / "out", marks=[annotated(tmp_path, [tagged], doubtful)])
     task = scored(written).tasks[TASK]
     figures = task.figures["answer"]
-    assert (
-        figures["marked_rate_lowest"]["value"]
-        < figures["marked_rate"]["value"]
-        < figures["marked_rate_highest"]["value"]
-    )
+    lowest, highest = (figures[f"marked_rate_{name}"]["value"] for name in ("lowest", "highest"))
+    assert lowest < figures["marked_rate"]["value"] < highest
     assert task.provenance["marks"]["cannot_tell"] == 1
     assert figures["marked_rate"]["n"] == task.provenance["marks"]["answers"]
     basis = r"by annotators' marks of \d+ answers \(\d+ draws, \d+ words\), 95 % bounds .*; 1 more could be judged"
@@ -147,11 +142,8 @@ def test_two_models_are_compared_by_the_marks_of_the_same_questions(two_scored: 
     (row,) = compare_runs(two_scored, tasks=[TASK]).select("marked_rate", TASK)
     assert row.result.difference == pytest.approx(row.result.first - row.result.second)
     assert row.result.low < row.result.difference < row.result.high
-    assert (row.result.method, row.unit, row.result.n) == (
-        "MOVER of two marked means with their correlation",
-        "draws",
-        7,
-    )
+    method = "MOVER of two marked means with their correlation"
+    assert (row.result.method, row.unit, row.result.n) == (method, "draws", 7)
     assert row.result.first == pytest.approx(two_scored[0].tasks[TASK].figure("marked_rate", "answer").value)
 
 
@@ -276,16 +268,12 @@ def test_the_report_takes_it_before_other_rates(two_scored: list[Run]) -> None:
     assert "by annotators' marks of some answers" in column.cells[0].explanation
 
 
-def test_a_file_of_marks_is_data_for_other_commands(
-    tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_marks_are_data_for_other_commands(tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     second = annotated(tmp_path, [tagged], doubtful, number=30, annotator="bert")
     left_out: Counter[str] = Counter()
     documents = read_labelled_lines(second, left_out)
     assert left_out == {UNJUDGED: 1}
-    assert {(document.language, document.annotations, document.spans[0].start) for document in documents} == {
-        ("de", "real", 0)
-    }
+    assert {(d.language, d.annotations, d.spans[0].start) for d in documents} == {("de", "real", 0)}
 
     def everything(line: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"spans": [[0, len(line["answer"]), "hallucination"]], "cannot_tell": False}

@@ -14,7 +14,6 @@ from tests.marking_tab import CATEGORIES, Start, drag, marked, middle, parts, pr
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-
 MOUSE = [  # what is dragged over, and the whole words of it
     ("de", "urde von 18", "wurde von 1885"),
     ("ar", "فل بين سن", "إيفل بين سنة"),

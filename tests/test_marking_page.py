@@ -104,11 +104,7 @@ def test_labels_have_instructions_in_the_languages_that_nomiracl_has_too(languag
     known = language if language != "it" else "en"
     (box,) = root.xpath("//*[@class='instructions']")
     assert (box.get("lang"), [each.text_content() for each in box.xpath(".//strong")]) == (known, LABELLED)
-    assert [key.text_content() for key in root.xpath("//*[@class='hand']//kbd")] == [
-        *"ADN←→↑↓",
-        *KEYS.split("|")[1:3],
-        "/",
-    ]
+    assert [k.text_content() for k in root.xpath("//*[@class='hand']//kbd")] == [*"ADN←→↑↓", *KEYS.split("|")[1:3], "/"]
 
 
 LABELLED = ["Answers", "Declines", "Neither"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,14 @@ from lm_eval_tasks.memerag.dataset import HARD_TO_TELL, LANGUAGES, REPOSITORY, f
 from lm_eval_tasks.mfava import dataset as mfava
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import command, results_of, run
+from tests.conftest import Harness, command, results_of, run
+from tests.labelled_facts import write_lines
 from tests.logged_runs import in_this_process
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.miniature import MINIATURE, SAMPLE
 
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:
     return list(dataset.load(language, **options)["evaluation"])
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.one_python("what the public data hold")
@@ -52,9 +46,7 @@ def documents(language: str, **options: Any) -> list[dict[str, Any]]:
         ("es", "majority", 150, {SUPPORTED: 224, NOT_SUPPORTED: 52}),
     ],
 )
-def test_real_answers_are_their_sentences(
-    hub: str, language: str, annotators: str, answers: int, numbers: dict[str, int]
-) -> None:
+def test_answers_are_sentences(hub: str, language: str, annotators: str, answers: int, numbers: dict[str, int]) -> None:
     found = documents(language, annotators=annotators, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     lines = (Path(hub) / "github" / REPOSITORY / file_of(language, annotators)).read_text("utf-8").splitlines()
@@ -68,9 +60,6 @@ def test_real_answers_are_their_sentences(
     judged = dataset.load_sentences(language, annotators=annotators, mirror=hub)["evaluation"]
     assert Counter(judged["label"]) == numbers
     assert len(set(judged["id"])) == len(judged)
-
-
-# ----------------------------------------------------------------------------------------------------------- bad input
 
 
 def line(*labelled: tuple[Any, Any], context: Any = ("Warsaw is in Poland.",)) -> dict[str, Any]:
@@ -121,9 +110,7 @@ def test_what_is_no_judged_answer_is_refused_with_its_line(tmp_path: Path, row: 
 
 
 def test_a_file_without_a_judged_sentence_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "github" / REPOSITORY / file_of("de", "one")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(line(("Who knows?", HARD_TO_TELL))), "utf-8")
+    write_lines(tmp_path / "github" / REPOSITORY / file_of("de", "one"), [line(("Who knows?", HARD_TO_TELL))])
     with pytest.raises(CorruptSource, match=r"no document of memerag_de \(sentences left out, as"):
         documents("de", mirror=str(tmp_path))
     with pytest.raises(ValueError, match="memerag_de: unknown annotators 'five'; known are majority, one"):
@@ -137,9 +124,8 @@ def test_sentences_stand_one_after_another_with_their_own_white_space() -> None:
     assert [found.answer[span.start : span.end] for span, _ in found.sentences] == ["A b.", "C.", "D.", "E?."]
 
 
-# -------------------------------------------------------------------------------------------------------------- scores
-
 ANSWER = "Warsaw is in Poland. It has nine rivers. Who knows? Fine."
+UNSURE = '<hallucination probability="0.5">Warsaw is</hallucination>'
 PLACES = [(0, 20, SUPPORTED), (21, 40, NOT_SUPPORTED), (41, 51, HARD_TO_TELL), (52, 57, NOT_SUPPORTED)]
 DOC = {
     **{"answer": ANSWER, "language": "en", "passage": "en/1"},
@@ -153,12 +139,7 @@ DOC = {
     [
         (ANSWER, [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),
         (ANSWER.replace("nine", "<entity>nine</entity>"), [1, 0, 1, 1], [0, 0.25, 0], [1, 0, 4, 4]),
-        (
-            '<hallucination probability="0.5">Warsaw is</hallucination>' + ANSWER[9:].replace("Fine.", "<entity>Fine."),
-            [1, 1, 1, 0],
-            [0.25, 0, 1],
-            [1, 2, 4, 2],
-        ),
+        (UNSURE + ANSWER[9:].replace("Fine.", "<entity>Fine."), [1, 1, 1, 0], [0.25, 0, 1], [1, 2, 4, 2]),
         (ANSWER.replace("Who knows?", "<entity>Who knows?</entity>"), [0, 0, 2, 1], [0, 0, 0], [0, 0, 5, 4]),
         ("I cannot do that.", [0, 1, 2, 0], [1, 0, 0], [0, 0, 5, 4]),  # lost: wrong on every sentence
     ],
@@ -184,10 +165,8 @@ def test_the_scores_are_those_of_scikit_learn() -> None:
     values = drawn(80, 1)
     share, wrong = map(np.array, zip(*(pair for value in values for pair in value), strict=True))
     flagged = share > 0.5
-    counts = [
-        [int(sum((p > 0.5, w == 1) == cell for p, w in value)) for cell in ((1, 1), (1, 0), (0, 1), (0, 0))]
-        for value in values
-    ]
+    cells = ((1, 1), (1, 0), (0, 1), (0, 0))
+    counts = [[int(sum((p > 0.5, w == 1) == cell for p, w in value)) for cell in cells] for value in values]
     assert detection.balanced_accuracy(counts) == pytest.approx(balanced_accuracy_score(wrong, flagged))
     assert detection.f1(counts) == pytest.approx(f1_score(wrong, flagged))
     assert detection.kappa(counts) == pytest.approx(cohen_kappa_score(wrong, flagged))
@@ -220,10 +199,8 @@ def test_one_class_alone_has_no_score(values: Any) -> None:
         ("Passage 2 names another year.\n\nVerdict: Not Supported (it contradicts passage 2)", NOT_SUPPORTED),
         ("<think>Verdict: Supported</think>\nVerdict: Unsupported", NOT_SUPPORTED),
         ("Verdict: Supported. All of it is supported by passage 1.", SUPPORTED),
-        ("Verdict: Supported or Not Supported", "unread"),
-        ("Verdict: partly supported", "unread"),
-        ("> Verdict: Supported", "unread"),
-        (None, "unread"),
+        *((text, "unread") for text in ("Verdict: Supported or Not Supported", "Verdict: partly supported")),
+        *((text, "unread") for text in ("> Verdict: Supported", None)),
     ],
 )
 def test_verdicts(reply: str | None, verdict: str) -> None:
@@ -239,15 +216,11 @@ def test_an_unread_verdict_is_in_no_denominator_but_its_own() -> None:
     assert detection.balanced_accuracy.figure_of([None, [1, 0, 0, 0], [0, 0, 0, 1]]).n == 2
 
 
-# ---------------------------------------------------------------------------------------------------------------- runs
-
-
 def test_what_people_judged_scores_one(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: a language model that tags what is not supported."""
     rows = [row for language in LANGUAGES for row in documents(language, **SAMPLE)]
     told = [{"id": r["id"], "language": r["language"], "response": f"<think>Hm.</think>{r['target']}"} for r in rows]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, told)), "utf-8")
-    got = harness(["memerag"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    got = harness(["memerag"], "replay", f"path={write_lines(tmp_path / 'a.jsonl', told)}", metadata=SAMPLE)
     for metric in ("balanced_accuracy", "auc", "sentence_f1", "f1"):
         assert got["groups"]["memerag"][f"{metric},tags"] == got["results"]["memerag_hi"][f"{metric},tags"] == 1
     left_out = got["configs"]["memerag_hi"]["metadata"]["provenance"]["left_out"]
@@ -261,7 +234,7 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         replies = [f"Verdict: {row['label'] if at % often else SUPPORTED}" for at, row in enumerate(judged)]
         replies[7] = "I cannot say."
         rows = [{"id": row["id"], "response": reply} for row, reply in zip(judged, replies, strict=True)]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        write_lines(tmp_path / f"{name}.jsonl", rows)
         judge = f"--model replay --model_args path={name}.jsonl --tasks memerag_judge_de --log_samples".split()
         run([command("lm_eval"), *judge, "--metadata", f"mirror={hub}", "--output_path", name], tmp_path)
         results[name] = results_of(tmp_path / name)["results"]["memerag_judge_de"]
@@ -271,17 +244,13 @@ def test_stored_verdicts_are_scored_and_compared_from_a_shell(hub: str, tmp_path
         for metric, score in scores.items():
             assert results[name][f"{metric},verdict"] == pytest.approx(score(wrong, flagged))
         assert results[name]["unread_rate,verdict"] == pytest.approx(1 / 458)
-    by_metric = {
-        row.metric.name: row for row in compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"])).differences
-    }
+    comparison = compare_runs(read_runs([tmp_path / "good", tmp_path / "bad"]))
+    by_metric = {row.metric.name: row for row in comparison.differences}
     for metric, row in by_metric.items():
         values = tuple(results[name][f"{metric},verdict"] for name in ("good", "bad"))
         assert (row.result.first, row.result.second) == pytest.approx(values)
         assert (row.better, row.significant, row.unit) == (0, True, "passages")  # of questions
     assert by_metric.keys() == {"balanced_accuracy", "sentence_f1"}
-
-
-# ----------------------------------------------------------------------------------------------------------- calibration
 
 
 def test_runs_make_a_calibration_of_rag_answers(
@@ -298,10 +267,8 @@ def test_runs_make_a_calibration_of_rag_answers(
     entry = load_calibration(file).for_language("de", "rag")
     assert entry is not None
     assert entry.source == "memerag_de"
-    judged = [
-        row["answer"][s["start"] : s["end"]] for row in rows for s in row["sentences"] if s["label"] != HARD_TO_TELL
-    ]
-    assert sum(entry.counts or ()) == sum(len(text.split()) for text in judged)
+    judged = [(row["answer"], s) for row in rows for s in row["sentences"] if s["label"] != HARD_TO_TELL]
+    assert sum(entry.counts or ()) == sum(len(answer[s["start"] : s["end"]].split()) for answer, s in judged)
     assert load_calibration(file).for_language("de") is None
     doc = mfava.load("de", calibration=file, mirror=MINIATURE)["evaluation"][0]
     assert in_force(CalibrationKey.from_document(doc, load_calibration(file).detector), "mfava_de") is None

@@ -1,4 +1,4 @@
-"""Keys of ``--metadata``: one that is nearly ours is a mistake, every other belongs to somebody else."""
+"""Options as users type them: keys of ``--metadata`` that are nearly ours, and values of ``name=value``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from typing import Any
 import lm_eval
 import pytest
 from lm_eval.api.registry import get_model
+from lm_eval.utils import simple_parse_args_string
 
-from custom_metrics.usage.options import refuse_unknown
+from custom_metrics.usage.options import assignments, refuse_unknown
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks import definition
 from lm_eval_tasks.clapnq import dataset as clapnq
 from lm_eval_tasks.clapnq import judge
 from lm_eval_tasks.clapnq.retrieval import OPTIONS
+from lm_eval_tasks.data.provenance import metadata_given
+from lm_eval_tasks.harness import has_scorers
 from lm_eval_tasks.memerag import dataset as memerag
 from lm_eval_tasks.mfava import annotations as detection
 from lm_eval_tasks.mfava import dataset as mfava
@@ -41,12 +44,8 @@ OF_TASKS = {
 ALL = sorted({"retriever", *(name for of in OF_TASKS.values() for name in of), *judge._OPTIONS})
 
 MISSPELT = [
-    ("topk", "top_k"),
-    ("top-k", "top_k"),
-    ("detecter", "detector"),
-    ("max_sample", "max_samples"),
-    ("calibration_anotation", "calibration_annotations"),
-    ("judge_refrence", "judge_reference"),
+    *(("topk", "top_k"), ("top-k", "top_k"), ("detecter", "detector"), ("max_sample", "max_samples")),
+    *(("calibration_anotation", "calibration_annotations"), ("judge_refrence", "judge_reference")),
     ("cut_prompt", "cut_prompts"),
 ]
 
@@ -126,10 +125,45 @@ def test_short_and_foreign_keys_are_left_alone(key: str) -> None:
         (mushroom.load, {"split": "train"}, "mushroom_de: unknown split 'train'; known are both, test, validation"),
     ],
 )
-def test_an_option_that_is_not_known_is_named_with_its_task(
-    load: Callable[..., Any], options: dict[str, Any], says: str
-) -> None:
+def test_an_unknown_option_is_named_with_its_task(load: Callable[..., Any], options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refused:
         load(**{"language": "de", "mirror": MINIATURE, **options})
     assert str(refused.value).startswith(says)
     assert options.get("detector") is None or "did you mean 'lexical'?" in str(refused.value)
+
+
+CASES = [
+    ("", {}),
+    (" , ", {}),
+    ("path=a b,model=x", {"path": "a b", "model": "x"}),
+    ("a=1,b=2.5,c=1e3,d=.5,e=01", {"a": 1, "b": 2.5, "c": 1000.0, "d": 0.5, "e": 1}),
+    ("a=-1,b=+2,c=-0.5,d=-,e=1-2", {"a": -1, "b": 2, "c": -0.5, "d": "-", "e": "1-2"}),
+    ("a=True,b=false,c=FALSE", {"a": True, "b": False, "c": False}),
+    ("url=http://x/v1?a=b,empty=", {"url": "http://x/v1?a=b", "empty": ""}),
+    ("a,b=1", {"a": "", "b": 1}),
+    ("a=1_000,b=٣", {"a": 1000.0, "b": 3}),
+]
+ONLY_0_4 = [
+    ("a= FALSE ,b=²", {"a": False, "b": "²"}),
+    ("a=None,b=none", {"a": None, "b": None}),
+    ("a='1',b=\"true\",c=' x '", {"a": "1", "b": "true", "c": " x "}),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), CASES + ONLY_0_4)
+def test_the_options_of_a_text(text: str, options: dict[str, Any]) -> None:
+    read = assignments(text)
+    assert read == options
+    assert list(map(type, read.values())) == list(map(type, options.values()))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in CASES + ([] if has_scorers() else ONLY_0_4)])
+def test_they_are_those_that_the_harness_reads(text: str) -> None:
+    assert assignments(text) == simple_parse_args_string(text)
+
+
+@pytest.mark.parametrize("merged", [None, "none"])  # by 0.4 and by 0.5
+def test_the_models_options_are_no_metadata_of_the_run_on_any_version(merged: str | None) -> None:
+    config = {"metadata": {"version": 1.0, "threshold": merged, "mirror": MINIATURE}}
+    assert metadata_given(config, "threshold=none") == {"mirror": MINIATURE}
+    assert metadata_given(config, {"threshold": merged}) == {"mirror": MINIATURE}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -24,11 +24,11 @@ from lm_eval_tasks.mtrag.dataset import FILE, REFERENCE, REPOSITORY, rated_answe
 from lm_eval_tasks.mtrag.task import process_rating, process_results
 from lm_eval_tasks.published import compare_with_published, rows_for
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
+from tests.labelled_facts import write_lines
 from tests.logged_runs import in_this_process
-from tests.miniature import MINIATURE
+from tests.miniature import MINIATURE, SAMPLE
 
-Harness = Callable[..., dict[str, Any]]
 KINDS = dict.fromkeys(METRICS, rank_correlation) | {"auc_below_4": auc_below_4, "auc_below_3": auc_below_3}
 PUBLISHED = {"RAGAS faithfulness": "rl_f", "BERT K-Precision": "Bert-KPrec", "RB_alg": "rb_agg", "ROUGE-L": "RougeL"}
 PUBLISHED |= {"BERT Recall": "Bert-Rec", "RB_llm": "rb_llm"}
@@ -40,9 +40,6 @@ def documents(**options: Any) -> list[dict[str, Any]]:
 
 def place(mirror: str | Path) -> Path:
     return Path(mirror) / "github" / REPOSITORY / FILE
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.parametrize(
@@ -100,9 +97,6 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, old: str, new: str, message:
     assert "\n" not in str(caught.value)
 
 
-# -------------------------------------------------------------------------------------------------------------- scores
-
-
 @pytest.mark.parametrize(
     ("number", "reply", "score"),
     [
@@ -154,9 +148,8 @@ def test_auc_is_that_of_scikit_learn(kind: Any, below: int) -> None:
 
 def test_rank_correlation_is_that_of_scipy() -> None:
     values = drawn(60)
-    assert rank_correlation(values) == pytest.approx(
-        spearmanr(*zip(*((v[0], median(v[1:])) for v in values), strict=True))[0]
-    )
+    medians = [(v[0], median(v[1:])) for v in values]
+    assert rank_correlation(values) == pytest.approx(spearmanr(*zip(*medians, strict=True))[0])
     others = [(v[0], median([*v[1:at], *v[at + 1 :]])) for v in values for at in range(1, len(v))]
     found = rank_correlation.held_against(OTHERS).figure_of(values)
     assert found.value == pytest.approx(spearmanr(*zip(*others, strict=True))[0])
@@ -177,26 +170,16 @@ def test_the_error_of_a_rank_correlation_is_that_of_the_bootstrap() -> None:
     assert kind.figure_of(copies).standard_error == pytest.approx(once, rel=0.01)
 
 
-# ---------------------------------------------------------------------------------------------------------- the harness
-
-
 def test_a_detector_and_a_judge_through_the_harness(harness: Harness, tmp_path: Path) -> None:
     got = harness(["mtrag_ratings"], "hallucination-detector", "detector=flag-all", metadata={"mirror": MINIATURE})
     assert got["results"]["mtrag_ratings"]["auc_below_4,tags"] == 0.5
     figures = figures_of(got, "mtrag_ratings")
     assert figures["auc_below_3_rater"]["n"] == figures["auc_below_4"]["n"] == 7
     assert figures["auc_below_3_rater"]["denominator"] == "each rater against the median of the other raters"
-    says = {
-        doc["id"]: str(median(doc["ratings"][doc["aspect"]]))
-        for doc in dataset.load_judge(mirror=MINIATURE)["evaluation"]
-    }
-    lines = [
-        json.dumps({"id": name, "response": f"Rating: {rating.removesuffix('.0')}"}) for name, rating in says.items()
-    ]
-    (tmp_path / "people.jsonl").write_text("\n".join(lines), "utf-8")
-    got = harness(
-        ["mtrag_ratings_judge"], "replay", f"path={tmp_path / 'people.jsonl'}", metadata={"mirror": MINIATURE}
-    )
+    docs = dataset.load_judge(**SAMPLE)["evaluation"]
+    says = ({"id": doc["id"], "response": f"Rating: {median(doc['ratings'][doc['aspect']]):g}"} for doc in docs)
+    people = write_lines(tmp_path / "people.jsonl", says)
+    got = harness(["mtrag_ratings_judge"], "replay", f"path={people}", metadata=SAMPLE)
     values = got["results"]["mtrag_ratings_judge"]
     assert [values[f"{name},rating"] for name in ("auc_below_4", "rho_faithfulness", "unread_rate")] == [1, 1, 0]
 
@@ -209,10 +192,8 @@ def people(hub: str) -> list[dataset.RatedAnswer]:
 def values_of(rows: Sequence[dataset.RatedAnswer], judge: str, metric: str) -> list[Any]:
     quality = METRICS[metric]
     counts = [quality != "faithfulness" or not is_abstention(row.answer, "en") for row in rows]
-    both = zip(rows, counts, strict=True)
-    return [
-        CountsOfCluster([row.scores[judge], *row.ratings[quality]], row.task) if used else None for row, used in both
-    ]
+    values = [CountsOfCluster([row.scores[judge], *row.ratings[quality]], row.task) for row in rows]
+    return [value if used else None for value, used in zip(values, counts, strict=True)]
 
 
 @pytest.mark.one_python("what the public data hold")

@@ -1,4 +1,4 @@
-"""MTRAG-UN: documents, conversations in prompts, metrics by kind of turn, and how well released answers are read."""
+"""MTRAG-UN: documents, conversations in prompts, metrics by kind of turn, questions back, and released answers."""
 
 from __future__ import annotations
 
@@ -6,52 +6,40 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from custom_metrics.abstention import is_abstention
-from custom_metrics.abstention.clarification import asks_clarification
+from custom_metrics.abstention.clarification import KEYS, asks_clarification
+from custom_metrics.abstention.folding import fold
+from custom_metrics.abstention.patterns import Matcher, PhraseReader
+from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, phrase_table
+from custom_metrics.usage import shipped_yaml
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.clapnq.judge import load_ratings
 from lm_eval_tasks.data.sources import CorruptSource
 from lm_eval_tasks.harness.autoload import task_folder
 from lm_eval_tasks.mtragun.benchmark import BENCHMARK
-from lm_eval_tasks.mtragun.dataset import (
-    DOMAINS,
-    FILE,
-    KINDS,
-    MOST_PASSAGES,
-    REPOSITORY,
-    is_partial,
-    load,
-    process_results,
-)
+from lm_eval_tasks.mtragun.dataset import DOMAINS, FILE, KINDS, REPOSITORY, is_partial, load, process_results
 from lm_eval_tasks.published import rows_for
 from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.runs import read_runs
-from tests.conftest import figures_of
-from tests.logged_runs import in_this_process
-from tests.miniature import MINIATURE, MINIATURE_FOLDER
+from tests.conftest import Harness, figures_of
+from tests.labelled_facts import write_lines
+from tests.logged_runs import in_this_process, lines
+from tests.miniature import MINIATURE, MINIATURE_FOLDER, SAMPLE
 
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
 TASKS_FILE = MINIATURE_FOLDER / "github" / REPOSITORY / FILE
 LABELS = Path(__file__).parent / "data" / "mtragun" / "clarification.tsv"
-SYSTEMS = {
-    "gemini": "gemini-3-pro-preview-high_new_prompt",
-    "llama": "llama3_3_70b_gemini_prompt",
-    "qwen": "qwen2_5_32b_taskB",
-}
+SYSTEMS = {"gemini": "gemini-3-pro-preview-high_new_prompt", "llama": "llama3_3_70b_gemini_prompt"}
+SYSTEMS["qwen"] = "qwen2_5_32b_taskB"
 
 
 def documents(domain: str, mirror: str = MINIATURE) -> list[dict[str, Any]]:
     return list(load(domain, mirror=mirror)["evaluation"])
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.one_python("what the public data hold")
@@ -70,13 +58,13 @@ def test_the_public_conversations(hub: str, domain: str, numbers: tuple[int, ...
     assert record["kept"] == dict(zip(KINDS, numbers, strict=True))
     assert record.get("left_out", {}) == left_out
     assert record["files"][0]["published"] is True
-    public = {row["task_id"]: row for row in read(Path(hub) / "github" / REPOSITORY / FILE)}
+    public = {row["task_id"]: row for row in lines(Path(hub) / "github" / REPOSITORY / FILE)}
     for row in loaded:
         theirs = public[row["id"]]
         assert [turn["content"] for turn in row["conversation"]] == [turn["text"].strip() for turn in theirs["input"]]
         assert [turn["role"] for turn in row["conversation"]][-1] == "user"
         assert row["question"] == row["conversation"][-1]["content"]
-        assert len(row["passages"]) == min(len(theirs["contexts"]), MOST_PASSAGES)
+        assert len(row["passages"]) == min(len(theirs["contexts"]), 10)
         for passage, context in zip(row["passages"], theirs["contexts"], strict=False):
             assert "".join((passage["title"] + passage["text"]).split()) == "".join(context["text"].split())
         assert row["passage"] == ""  # every conversation has one turn
@@ -84,10 +72,9 @@ def test_the_public_conversations(hub: str, domain: str, numbers: tuple[int, ...
 
 
 def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness: Harness) -> None:
-    rows = [row for row in read(TASKS_FILE) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
-    again = [
-        {**row, "task_id": f"{row['task_id']}{n}", "conversation_id": f"c{n // 2}"} for row in rows for n in range(4)
-    ]
+    rows = [row for row in lines(TASKS_FILE) if row["Collection"] == "govt" and row["answerability"] == ["ANSWERABLE"]]
+    (row,) = rows
+    again = [{**row, "task_id": f"{row['task_id']}{n}", "conversation_id": f"c{n // 2}"} for n in range(4)]
     mirror = mirror_of(tmp_path, again)
     assert [row["passage"] for row in documents("govt", mirror)] == ["c0", "c0", "c1", "c1"]
     results = harness(["mtragun_govt"], "grounded-baseline", "strategy=abstain", metadata={"mirror": mirror})
@@ -108,21 +95,19 @@ def test_a_conversation_with_several_turns_is_a_cluster(tmp_path: Path, harness:
     ],
 )
 def test_a_line_that_is_no_task_is_an_error(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    rows = read(TASKS_FILE)
+    rows = lines(TASKS_FILE)
     mirror = mirror_of(tmp_path, [rows[0], {**rows[1], **change}])
     with pytest.raises(CorruptSource, match=rf"reference.jsonl, line 2: no task of MTRAG-UN: .*{message}"):
         documents(next(domain for domain in DOMAINS if DOMAINS[domain] == rows[1]["Collection"]), mirror)
 
 
 def test_a_domain_without_a_conversation_is_an_error(tmp_path: Path) -> None:
-    mirror = mirror_of(tmp_path, [row for row in read(TASKS_FILE) if row["Collection"] == "fiqa"])
+    mirror = mirror_of(tmp_path, [row for row in lines(TASKS_FILE) if row["Collection"] == "fiqa"])
     with pytest.raises(CorruptSource, match="has no document of mtragun_cloud"):
         documents("cloud", mirror)
     with pytest.raises(UsageError, match="unknown domain 'telco'; known are clapnq, cloud, fiqa, govt"):
         load("telco", mirror=MINIATURE)
 
-
-# -------------------------------------------------------------------------------------------------------------- prompts
 
 INSTRUCTION = (
     "Given one or more documents and a user question, generate a response to the question using less than 150 words that "
@@ -176,8 +161,6 @@ def prompts(harness: Harness, task: str, **options: Any) -> list[str]:
     return [sample["arguments"][0][0] for sample in results["samples"][task]]
 
 
-# -------------------------------------------------------------------------------------------------------------- metrics
-
 ABSTAINS = "I do not have specific information."
 ASKS = "Which park are you referring to?"
 PARTIAL = "The Suez Canal opened on 17 November 1869. The documents do not say what it cost."
@@ -229,31 +212,23 @@ def test_a_partial_answer_tells_something_and_says_what_is_missing(answer: str, 
 def test_reference_responses_do_what_their_kind_asks_for(harness: Harness, tmp_path: Path) -> None:
     """Replayed by ``task_id``, compared, and rated by CLAPnq's judge with the conversation as the question."""
     rows = [row for domain in DOMAINS for row in documents(domain)]
-    answers = tmp_path / "targets.jsonl"
-    write(answers, [{"task_id": row["id"], "response": row["target"]} for row in rows])
+    told = ({"task_id": row["id"], "response": row["target"]} for row in rows)
+    answers = write_lines(tmp_path / "targets.jsonl", told)
     in_this_process(["mtragun"], "replay", f"path={answers}", tmp_path / "out")
     in_this_process(["mtragun"], "grounded-baseline", "strategy=abstain", tmp_path / "out")
     comparison = compare_runs(read_runs([tmp_path / "out"]), ["mtragun"])
     assert {row.metric.name for row in comparison.differences} >= {"balanced_error", "clarification_rate", "rougeL"}
     (samples,) = (tmp_path / "out" / "targets").glob("samples_mtragun_govt_*.jsonl")
-    values = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
     assert [
-        (v["rougeL"], v["unanswerable_accuracy"], v["clarification_rate"], v["partial_answer_rate"]) for v in values
-    ] == [
-        (1.0, None, None, None),
-        (None, 1.0, None, None),
-        (None, None, 1.0, None),
-        (None, None, None, 1.0),
-    ]
+        (v["rougeL"], v["unanswerable_accuracy"], v["clarification_rate"], v["partial_answer_rate"])
+        for v in lines(samples)
+    ] == [(1.0, None, None, None), (None, 1.0, None, None), (None, None, 1.0, None), (None, None, None, 1.0)]
     faithfulness, appropriateness = load_ratings(samples=str(samples))["evaluation"]
     assert faithfulness["quoted"]["question"] == (
         "> user: What does the National Park Service do?\n"
         "> assistant: It looks after the national parks of the United States.\n> user: When was Yellowstone founded?"
     )
     assert (faithfulness["aspect"], appropriateness["aspect"]) == ("faithfulness", "appropriateness")
-
-
-# ----------------------------------------------------------------------------------------------------- released answers
 
 
 @pytest.fixture(scope="session")
@@ -264,8 +239,8 @@ def public(hub: str) -> dict[str, dict[str, Any]]:
 
 def released(shared: Path, system: str) -> Iterator[dict[str, Any]]:
     path = shared / "reference" / "mtragun_outputs" / f"{SYSTEMS[system]}.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        yield from map(json.loads, stream)
 
 
 @pytest.mark.one_python("figures of public data")
@@ -285,8 +260,8 @@ def test_abstention_agrees_with_the_official_judge(shared: Path) -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_reader_of_questions_back_agrees_with_people(shared: Path, system: str) -> None:
     """``gemini`` was held back, and measured once; it never asks back."""
-    with LABELS.open(encoding="utf-8") as lines:
-        labels = {row["task_id"]: row[system] == "1" for row in csv.DictReader(lines, delimiter="\t")}
+    with LABELS.open(encoding="utf-8") as stream:
+        labels = {row["task_id"]: row[system] == "1" for row in csv.DictReader(stream, delimiter="\t")}
     read = {row["task_id"]: asks_clarification(row["response"], "en") for row in released(shared, system)}
     assert {id: read[id] for id in labels} == labels
     assert (len(labels), sum(labels.values())) == (78, {"gemini": 0, "llama": 0, "qwen": 7}[system])
@@ -318,9 +293,7 @@ def test_partial_answers_agree_with_the_official_judge(shared: Path, public: dic
         pytest.param("qwen", (50, 3, 7, 0, 16), marks=pytest.mark.slow("507 turns")),
     ],
 )
-def test_a_released_system_replayed(
-    harness: Harness, shared: Path, hub: str, system: str, expected: tuple[int, ...]
-) -> None:
+def test_a_released_system(harness: Harness, shared: Path, hub: str, system: str, expected: tuple[int, ...]) -> None:
     """Its counts over all domains: of 97, 285, 78, 285 and 47 turns."""
     path = shared / "reference" / "mtragun_outputs" / f"{SYSTEMS[system]}.jsonl.gz"
     results = harness(["mtragun"], "replay", f"path={path}", metadata={"mirror": hub})
@@ -346,16 +319,36 @@ def test_published_rates_are_the_official_judges(shared: Path, public: dict[str,
                 assert (found.count, found.n) == (counted[domain, kind], of_kind)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def mirror_of(folder: Path, rows: list[dict[str, Any]]) -> str:
-    """A mirror with these tasks."""
-    write(folder / "github" / REPOSITORY / FILE, rows)
+    write_lines(folder / "github" / REPOSITORY / FILE, rows)
     return str(folder)
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+with (Path(__file__).parent / "data" / "clarification.tsv").open(encoding="utf-8", newline="") as stream:
+    _, *ANSWERS = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+CLARIFICATION = shipped_yaml("custom_metrics.abstention", "clarification.yaml")
+
+
+@pytest.mark.parametrize(("language", "asks", "answer"), ANSWERS)
+def test_whether_an_answer_asks_back(language: str, asks: str, answer: str) -> None:
+    assert asks_clarification(answer, language) is (asks == "yes")
+
+
+@pytest.mark.parametrize("answer", [None, "", " \n", 3])
+def test_what_is_no_text_asks_nothing(answer: object) -> None:
+    assert not asks_clarification(answer, "en")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("language", [None, "yo", "xx", "de-AT"])
+def test_english_counts_in_every_language(language: str | None) -> None:
+    assert asks_clarification("Which one are you referring to?", language)
+
+
+@pytest.mark.parametrize("language", CLARIFICATION)
+def test_every_phrase_has_an_example(language: str) -> None:
+    table, spaces = CLARIFICATION[language], phrase_table(language).get("spaces", True)
+    reader = PhraseReader(table.get("parts", {}), fold, spaces, GAP if spaces else GAP_WITHOUT_SPACES)
+    examples = [fold(answer) for code, _, answer in ANSWERS if code == language]
+    written = [(key, phrase) for key in KEYS for phrase in table[key]]
+    matchers = [(phrase, Matcher(reader.patterns(key, phrase))) for key, phrase in written]
+    assert [phrase for phrase, matcher in matchers if not any(map(matcher.search, examples))] == []

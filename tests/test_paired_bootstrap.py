@@ -1,5 +1,4 @@
-"""The bootstrap of paired differences: its draws and pivots, and corrected rates with errors of the detector written out
-draw by draw."""
+"""The bootstrap of paired differences: its draws and pivots, and corrected rates written out draw by draw."""
 
 from __future__ import annotations
 
@@ -115,9 +114,7 @@ def test_documents_that_differ_alike_are_drawn_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("weak", "undefined", "of_draws"), [(0, 0, False), (5, 0, False), (6, 0, True), (5, 1, True)])
-def test_p_is_that_of_the_shares_where_at_most_ten_draws_of_1999_are_beyond(
-    weak: int, undefined: int, of_draws: bool
-) -> None:
+def test_p_is_of_the_shares_where_ten_draws_of_1999_are_beyond(weak: int, undefined: int, of_draws: bool) -> None:
     """Each draw of the errors is read twice. In so many, nothing flagged is hallucinated, and the rates are equal."""
     errors = errors_of((1999 - weak - undefined, 0.9, 0.1, 1.0), (weak, 0.9, 0.1, 0.0), (undefined, 0.9, 0.1, NAN))
     pair = flagged(0.5), flagged(0.3, seed=2)

@@ -16,12 +16,7 @@ from scipy import stats
 
 from custom_metrics.hallucination import RATES
 from custom_metrics.relevance import ANSWER, INVALID
-from custom_metrics.statistics.paired_difference import (
-    ITERATIONS,
-    bounds_and_p,
-    pivots_of,
-    share_differences,
-)
+from custom_metrics.statistics.paired_difference import ITERATIONS, bounds_and_p, pivots_of, share_differences
 from custom_metrics.statistics.random_effects import measured_errors
 from custom_metrics.statistics.strata import linearised
 from tests.benchmarks.statistics import Row, check_means, check_pairs, check_ranks

@@ -8,11 +8,10 @@ import math
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,25 +19,17 @@ import pytest
 from custom_metrics.reading.spans import CATEGORIES
 from custom_metrics.scores import detection
 from custom_metrics.scores.aggregations import defined_mean, defined_share
-from custom_metrics.statistics.figures import (
-    CountsOfCluster,
-    FloatWithCounts,
-    Rows,
-)
+from custom_metrics.statistics.figures import CountsOfCluster, FloatWithCounts, Rows
 from custom_metrics.statistics.intervals import resampled_sums, share_of_clusters, spread
 from custom_metrics.statistics.strata import error_across
 from lm_eval_tasks.mfava import annotations as annotated
 from lm_eval_tasks.mfava.annotations import SILVER_ROWS, is_unplaced, passages_of
 from lm_eval_tasks.mfava.dataset import GOLD_FILE, REPOSITORY
 from lm_eval_tasks.mushroom import dataset as mushroom
-from tests.conftest import figures_of
+from tests.conftest import Harness, figures_of
 from tests.development.mfava_passages import table_of
 from tests.miniature import MINIATURE
 from tests.paired import compare_ratios
-
-Harness = Callable[..., dict[str, Any]]
-
-# ---------------------------------------------------------------------------------------------- documents and values
 
 
 def test_rows_of_one_text_have_one_passage_and_the_texts_of_other_languages_their_own() -> None:
@@ -158,7 +149,7 @@ def test_means_and_shares_are_by_passage() -> None:
         ([([1, 0], "ab"), ([math.nan], "a"), ([1, 0], "ab")], [1, 0]),
     ],
 )
-def test_the_error_of_a_mean_over_languages_is_that_of_passages(
+def test_the_error_of_a_mean_over_languages_is_by_passage(
     strata: list[tuple[list[float], str]], rows: list[float]
 ) -> None:
     found = error_across([Rows(np.array(values, float), [*names]) for values, names in strata])
@@ -177,10 +168,7 @@ def test_linearised_scores_have_the_spread_of_the_bootstrap(metric: str) -> None
     score = getattr(detection, metric)
     for counts in (rng.integers(1, 30, (200, 4)), rng.integers(1, 30, (200, len(CATEGORIES), 4))):
         values = [CountsOfCluster(row.tolist(), str(place // 2)) for place, row in enumerate(counts)]
-        found, rows = (
-            score.figure_of(values),
-            score.linear(score.rows([FloatWithCounts(1.0, value) for value in values])),
-        )
+        found, rows = (score.figure_of(values), score.linear(score.rows([FloatWithCounts(1.0, v) for v in values])))
         assert float(rows.values.mean()) == pytest.approx(found.value)
         assert error_across([rows, rows]) == pytest.approx(found.standard_error, rel=0.05)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -12,15 +11,12 @@ from hypothesis import strategies as st
 from custom_metrics.abstention.folding import fold
 from custom_metrics.abstention.patterns import MAX_WORD_END, Hits
 from custom_metrics.abstention.phrases import GAP, GAP_WITHOUT_SPACES, build_lexicon, lexicon_of
+from tests.growth import LINEAR, exponent
 from tests.test_abstention import HOSTILE
 
 PARTS = {
-    "not": ["not", "never", "kein*"],
-    "say": ["say", "says", "tell*"],
-    "softly": ["really", "quite so"],
-    "to_say": ["to {say}", "in order to say"],
-    "stem": ["bil", "gör"],
-    "ending": ["miyor", "mez"],
+    **{"not": ["not", "never", "kein*"], "say": ["say", "says", "tell*"], "softly": ["really", "quite so"]},
+    **{"to_say": ["to {say}", "in order to say"], "stem": ["bil", "gör"], "ending": ["miyor", "mez"]},
     "mixed": ["a", "b ... c", "d"],
 }
 FILL = "y" * 25
@@ -147,30 +143,11 @@ def test_what_is_found_is_what_a_regular_expression_finds(text: str) -> None:
         assert bool(found(pattern, text)) is bool(match), (pattern, text)
 
 
-def operations(text: str) -> int:
-    """How many lines of Python the search runs through: what time depends on, whatever else the machine does."""
-    lexicon = lexicon_of("de")
-    lexicon.search(text)  # states are made at first need
-    count = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        lexicon.search(text)
-    finally:
-        sys.settrace(None)
-    return count
-
-
+@pytest.mark.one_python("how time grows")
 @pytest.mark.parametrize("unit", [*HOSTILE, "nicht sagt nennt der text ", "sag" * 30, "nichtnicht"])
+@pytest.mark.slow("texts that are long enough to take measurable time")
 def test_the_search_is_linear(unit: str) -> None:
-    """Four times the text takes no more than some four times the steps."""
-    short, long = (operations(fold(unit * (length // len(unit)))) for length in (2_000, 8_000))
-    assert long < 5 * short + 500
+    assert exponent(lexicon_of("de").search, lambda size: fold(unit * (size // len(unit))), 2_000) < LINEAR
 
 
 def test_an_open_end_is_no_longer_than_a_word() -> None:
@@ -202,13 +179,7 @@ def test_before_a_gap_the_nearest_place_counts() -> None:
 
 @pytest.mark.parametrize(
     ("text", "read"),
-    [
-        ("well no", True),
-        ("well, no", True),
-        ("well hm no", False),
-        ("well " + "x " * 30 + "no", False),
-        ("x no", False),
-    ],
+    [("well no", True), ("well, no", True), ("well h no", False), ("well " + "x " * 30 + "no", False), ("x no", False)],
 )
 def test_a_clause_starts_behind_a_mark_or_an_opener(text: str, read: bool) -> None:
     assert ("abstains" in hits(text, abstains=["^no"], openers=["well"])) is read

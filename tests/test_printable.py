@@ -75,11 +75,8 @@ def test_what_a_command_says_is_printable(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("Bär 猫 \U0001f600", "Bär 猫 \U0001f600"),
-        ("\ud83d\ude00", "\U0001f600"),
-        ("ä\ud83d", "ä\ufffd"),
-        ("a\ud800b\udfffc", "a\ufffdb\ufffdc"),
-        ("\ude00\ud83d", "\ufffd\ufffd"),
+        *(("Bär 猫 \U0001f600", "Bär 猫 \U0001f600"), ("\ud83d\ude00", "\U0001f600"), ("ä\ud83d", "ä\ufffd")),
+        *(("a\ud800b\udfffc", "a\ufffdb\ufffdc"), ("\ude00\ud83d", "\ufffd\ufffd")),
     ],
 )
 def test_halves_are_joined_or_replaced(text: str, clean: str) -> None:

@@ -1,5 +1,4 @@
-"""Where a number comes from, as results files say it: files and their digests, options, what was left out, what differs
-from the published data."""
+"""Where a number comes from, as results files say it: files, digests, options, and what differs from the public data."""
 
 from __future__ import annotations
 
@@ -22,9 +21,8 @@ from lm_eval_tasks.mfava.dataset import load as load_mfava
 from lm_eval_tasks.mushroom.dataset import load as load_mushroom
 from lm_eval_tasks.nomiracl.dataset import SUBSETS, published_questions
 from lm_eval_tasks.nomiracl.dataset import load as load_nomiracl
-from tests.miniature import MINIATURE, MINIATURE_FOLDER
-
-Harness = Callable[..., dict[str, Any]]
+from tests.conftest import Harness
+from tests.miniature import MINIATURE, MINIATURE_FOLDER, SAMPLE
 
 
 def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
@@ -33,9 +31,6 @@ def record_of(loaded: dict[str, Any]) -> dict[str, Any]:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# ------------------------------------------------------------------------------------------------------------- digests
 
 
 def test_digests_are_those_of_sha256_and_of_git(tmp_path: Path) -> None:
@@ -66,55 +61,41 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path: Path) -> None:
     assert sha256_of(file) == digest(file) != first
 
 
-# ------------------------------------------------------------------------------------------------------------- loaders
-
 OF_SAMPLE = {"max_samples": 250, "seed": 42, "max_passage_tokens": 370, "passage_tokenizer": None}
 ANNOTATIONS = ["clapnq_dev_answerable.jsonl", "clapnq_dev_unanswerable.jsonl"]
 
+OF_NOMIRACL = [f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS]
+OF_MUSHROOM = [f"data/context/de-{part}_perplexity-sonar-pro/" for part in ("tst.v1", "val.v2")]
+OF_MUSHROOM += [f"mushroom.de-{part}.extra.jsonl" for part in ("tst.v1", "val.v2")]
+
 # What each loader says of the miniature: files read, documents kept, options in force.
-LOADED = [
-    pytest.param(
-        lambda mirror: load_nomiracl("de", mirror=mirror),
-        [*(f"{kind}/test.{name}.tsv" for kind in ("topics", "qrels") for name in SUBSETS), "corpus.jsonl.gz"],
-        {"relevant": 4, "non_relevant": 4},
-        {"language": "de", "split": "test", "subset": "both", **OF_SAMPLE},
-        id="nomiracl",
+LOADED: dict[str, tuple[Any, ...]] = {
+    "nomiracl": (
+        *(lambda mirror: load_nomiracl("de", mirror=mirror), [*OF_NOMIRACL, "corpus.jsonl.gz"]),
+        *({"relevant": 4, "non_relevant": 4}, {"language": "de", "split": "test", "subset": "both", **OF_SAMPLE}),
     ),
-    pytest.param(
+    "clapnq rag": (
         lambda mirror: load_clapnq("bm25", mirror=mirror, bm25_split=True),
         [*ANNOTATIONS, "passages.tsv", "retrieval/dev/question_dev_answerable.tsv"],
         {"answerable": 18, "unanswerable": 14},
         {"split": "validation", "retriever": "bm25", "top_k": 3, "bm25_split": True},
-        id="clapnq rag",
     ),
-    pytest.param(
-        lambda mirror: load_mfava("de", mirror=mirror),
-        ["german/wiki_references_queries_de.csv"],
-        {"questions": 9, "articles": 5},
-        {"language": "de"},
-        id="mfava",
+    "mfava": (
+        *(lambda mirror: load_mfava("de", mirror=mirror), ["german/wiki_references_queries_de.csv"]),
+        *({"questions": 9, "articles": 5}, {"language": "de"}),
     ),
-    pytest.param(
-        lambda mirror: load_detection("de", mirror=mirror),
-        ["combined_gold_languages.json"],
-        {"answers": 7},
-        {"language": "de", "annotations": "gold"},
-        id="mfava detection",
+    "mfava detection": (
+        *(lambda mirror: load_detection("de", mirror=mirror), ["combined_gold_languages.json"]),
+        *({"answers": 7}, {"language": "de", "annotations": "gold"}),
     ),
-    pytest.param(
-        lambda mirror: load_mushroom("de", mirror=mirror),
-        [
-            *(f"data/context/de-{part}_perplexity-sonar-pro/" for part in ("tst.v1", "val.v2")),
-            *("mushroom.de-tst.v1.extra.jsonl", "mushroom.de-val.v2.extra.jsonl"),
-        ],
-        {"test": 2, "validation": 1},
-        {"language": "de", "split": "both"},
-        id="mushroom",
+    "mushroom": (
+        *(lambda mirror: load_mushroom("de", mirror=mirror), OF_MUSHROOM),
+        *({"test": 2, "validation": 1}, {"language": "de", "split": "both"}),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("load", "files", "kept", "options"), LOADED)
+@pytest.mark.parametrize(("load", "files", "kept", "options"), LOADED.values(), ids=LOADED)
 def test_a_loader_says_what_it_read_also_from_its_caches(
     load: Callable[[str], dict[str, Any]], files: list[str], kept: dict[str, int], options: dict[str, Any]
 ) -> None:
@@ -135,8 +116,6 @@ def test_a_loader_says_what_it_read_also_from_its_caches(
         assert entry["published"] is (False if file.checksum else None)
     assert record_of(load(MINIATURE)) == record  # in this process, and from what lies on disk
 
-
-# ------------------------------------------------------------------------------------------------------- comparability
 
 TABLE_9, OTHER = "the paper's Table 9 has 984", "its checksum is another"
 SILVER = "datasets/hallucination_detection/silver/Finnish/silver_finnish.json"
@@ -169,19 +148,11 @@ def test_the_published_questions_are_at_most_the_papers_sample() -> None:
     assert all(0 < number <= 250 for subsets in table.values() for number in subsets.values())
 
 
-# ------------------------------------------------------------------------------------------------------ the whole task
-
-
 def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     provenance._LOGGED.clear()
     with caplog.at_level(logging.WARNING, "lm_eval"):
-        got = harness(
-            ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"],
-            "grounded-baseline",
-            "strategy=lexical",
-            metadata={"mirror": MINIATURE},
-            limit=2,
-        )
+        tasks = ["nomiracl_de", "nomiracl_fr", "mfava_de", "clapnq_rag"]
+        got = harness(tasks, "grounded-baseline", "strategy=lexical", metadata=SAMPLE, limit=2)
     said = {task: config["metadata"]["provenance"] for task, config in got["configs"].items()}
     for task, record in said.items():
         assert record == json.loads(json.dumps(record, allow_nan=False))
@@ -205,12 +176,8 @@ def test_a_task_adds_its_prompt_its_detector_and_its_run(harness: Harness, caplo
 def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> None:
     tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
     got = harness(tasks, "grounded-baseline", "strategy=abstain", metadata={"mirror": MINIATURE})
-    got["configs"] |= harness(
-        ["mfava_detection_de_gold", "mushroom_de"],
-        "hallucination-detector",
-        "detector=lexical",
-        metadata={"mirror": MINIATURE},
-    )["configs"]
+    measured = ["mfava_detection_de_gold", "mushroom_de"]
+    got["configs"] |= harness(measured, "hallucination-detector", "detector=lexical", metadata=SAMPLE)["configs"]
     assert {task: (config["dataset_path"], config["test_split"]) for task, config in got["configs"].items()} == {
         "nomiracl_de": ("miracl/nomiracl", "test"),
         "clapnq_gold": ("PrimeQA/clapnq", "validation"),
@@ -221,9 +188,7 @@ def test_public_data_sets_are_named_as_the_hub_knows_them(harness: Harness) -> N
 
 
 def test_picked_documents_are_said(harness: Harness) -> None:
-    got = harness(
-        ["nomiracl_de"], "grounded-baseline", metadata={"mirror": MINIATURE}, samples={"nomiracl_de": [1, 3, 5]}
-    )
+    got = harness(["nomiracl_de"], "grounded-baseline", metadata=SAMPLE, samples={"nomiracl_de": [1, 3, 5]})
     record = got["configs"]["nomiracl_de"]["metadata"]["provenance"]
     assert record["run"]["samples"] == [1, 3, 5]
     assert record["not_comparable"][-1] == "3 of 8 documents were asked for (--samples)"
@@ -241,14 +206,9 @@ def test_what_cannot_be_written_down_costs_no_results(
 
 def test_what_is_recorded_is_strict_json_without_places_of_this_machine() -> None:
     here = str(Path.cwd())
-    said = {
-        "a": [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"],
-        3: (float("nan"), float("inf"), 0.5, None, True),
-    }
+    places = [here, Path(here), "a/b", "/no/such/place", "\0/", "/\0"]
+    said = {"a": places, 3: (float("nan"), float("inf"), 0.5, None, True)}
     found = provenance.strict_json(said)
     name = Path(here).name
-    assert found == {
-        "a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"],
-        "3": [None, None, 0.5, None, True],
-    }
+    assert found == {"a": [name, name, "a/b", "/no/such/place", "\0/", "/\0"], "3": [None, None, 0.5, None, True]}
     assert json.loads(json.dumps(found, allow_nan=False)) == found

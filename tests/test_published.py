@@ -1,4 +1,4 @@
-"""Which published figures a run is held against, in what it differs from them, and by how much; and `compare --paper`."""
+"""Published figures: the tables as the papers have them, which of them a run is held against, and `compare --paper`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import dataclasses
 import io
 import json
 import math
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -15,22 +18,24 @@ import pytest
 from custom_metrics.statistics.intervals import newcombe
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.commands.compare import render_with_paper, select_published
+from lm_eval_tasks.definition import catalogue
+from lm_eval_tasks.mfava.dataset import LANGUAGES
 from lm_eval_tasks.published import (
     NEWCOMBE,
     OWN_BOUNDS,
+    PublishedRow,
+    all_rows,
     compare_with_published,
     generation_notes,
     mismatches,
     rows_for,
+    sources,
 )
 from lm_eval_tasks.runs import TaskRun, labels, read_runs
 from lm_eval_tasks.runs.run import Settings
 from tests.conftest import command, run
-from tests.test_published_tables import figure
 
 SAMPLE = "the files are the bundled excerpt of the public ones (mirror=sample)"
-
-# ---------------------------------------------------------------------------------------------------------- which rows
 
 
 def test_tasks_and_metrics_that_no_paper_has_have_no_rows() -> None:
@@ -38,8 +43,6 @@ def test_tasks_and_metrics_that_no_paper_has_have_no_rows() -> None:
     assert [rows_for(*names.split()) for names in unknown] == [[]] * 4
     assert len(rows_for("clapnq_gold_llama", "rougeL")) == 26
 
-
-# --------------------------------------------------------------------------------------------------------- what differs
 
 BY_GPT = ("nomiracl_released", "gpt-4-azure", "nomiracl_en")
 IN_TABLE_5 = ("clapnq_table5", "Mistral-7B-Instruct", "clapnq_gold")
@@ -66,8 +69,10 @@ LIMITED, CORPUS = "the first 4 of 500 documents (--limit)", "the corpus holds 5,
 IN_TABLE_4, WHOLE = ("clapnq_table4", "E5-base-v2", "clapnq_rag_e5"), ("clapnq_table5", "Full Passage", "clapnq_gold")
 RANKED = ("mushroom_ranking", "MSA", "mushroom_ar")
 THEIRS = "mfava-llama-3-8b-multi-bidirect"
+OF_THEIRS = f"theirs is {THEIRS}"
 PROMPT = "prompt Llama's, theirs for this model is FLAN-T5's"
 RELEVANT, LEXICAL = {"options": {"subset": "relevant"}}, {"detector": {"name": "lexical"}}
+FIVE_BY_BM25 = "retriever bm25, theirs is e5", "top 5 passages, theirs are 3"
 E5, BM25 = {"retriever": "e5", "top_k": 3}, {"retriever": "bm25", "top_k": 5}
 
 
@@ -96,20 +101,10 @@ def lacking(task: str, *reasons: str, **more: Any) -> TaskRun:
         (IN_TABLE_5, "rougeL", task_run("clapnq_gold_gpt", {}), ["prompt GPT's, theirs for this model is FLAN-T5's"]),
         (WHOLE, "rougeL", task_run("clapnq_gold_gpt", {}, shots=1), []),
         (IN_TABLE_6, "rougeL", task_run("clapnq_rag_e5", {"options": E5}), []),
-        (
-            IN_TABLE_6,
-            "rougeL",
-            lacking("clapnq_rag_llama", CORPUS, options=BM25),
-            [CORPUS, PROMPT, "retriever bm25, theirs is e5", "top 5 passages, theirs are 3"],
-        ),
+        (IN_TABLE_6, "rougeL", lacking("clapnq_rag_llama", CORPUS, options=BM25), [CORPUS, PROMPT, *FIVE_BY_BM25]),
         # A retriever is what Table 4 compares, whatever prompt came after it.
         (IN_TABLE_4, "ndcg@10", task_run("clapnq_rag_gpt", {}), []),
-        (
-            IN_FIGURE_4,
-            "estimated_rate",
-            task_run("mfava_de", LEXICAL),
-            [f"detector lexical, theirs is {THEIRS}", WORDS],
-        ),
+        (IN_FIGURE_4, "estimated_rate", task_run("mfava_de", LEXICAL), [f"detector lexical, {OF_THEIRS}", WORDS]),
         (IN_FIGURE_4, "estimated_rate", task_run("mfava_de", {"detector": {"name": THEIRS}}), [WORDS]),
         (RANKED, "iou", task_run("mushroom_ar", {"split": "test"}), []),
     ],
@@ -133,17 +128,12 @@ def test_a_figure_of_a_split_that_is_not_public_says_so() -> None:
         ({"do_sample": False}, "replay", []),
     ],
 )
-def test_how_answers_were_made_is_said_beside_the_difference(
-    generation: dict[str, Any], model: str, said: list[str]
-) -> None:
+def test_how_answers_were_made_is_said_beside_it(generation: dict[str, Any], model: str, said: list[str]) -> None:
     row = figure(*BY_GPT, "error_rate")
     found = generation_notes(row, task_run("nomiracl_en", {}, **generation), model)
     assert [reason.partition(" (")[0] for reason in found] == said
     unknown = figure(*IN_TABLE_5, "rougeL", split="validation")
     assert generation_notes(unknown, task_run("clapnq_gold", {}, **generation), model) == []
-
-
-# ------------------------------------------------------------------------------------------------------------ beside runs
 
 
 def test_of_a_long_ranking_the_ends_the_middle_and_the_neighbours_are_shown(two_models: Path) -> None:
@@ -205,22 +195,6 @@ def test_released_answers_scored_again_differ_by_nothing_from_the_published_row(
     assert other["difference_high"] < 0  # every question answered
 
 
-@pytest.mark.slow("600 questions of CLAPnq")
-def test_the_whole_passage_is_the_papers_row(hub: str, tmp_path: Path) -> None:
-    arguments = ["--model", "grounded-baseline", "--model_args", "strategy=full_passage", "--tasks", "clapnq_gold"]
-    run([command("lm_eval"), *arguments, "--output_path", ".", "--metadata", f"mirror={hub}"], tmp_path)
-    found = compare_with_published(read_runs([tmp_path]))
-    rows = [(each.metric, *row) for each in found for row in each.rows]
-    same = {metric: (row.value, against) for metric, row, (against,) in rows if row.model == "Full Passage"}
-    assert same.pop("unanswerable_accuracy")[1].why_none == (STRINGS,)
-    rounding = {"rougeL": 0.0005, "recall": 0.0005, "rougeLp": 0.0005, "length": 0.5}
-    assert {*same} == {*rounding}
-    assert all(abs(against.difference) < rounding[metric] for metric, (_, against) in same.items())
-
-
-# --------------------------------------------------------------------------------------------- `compare --paper`
-
-
 def test_one_run_of_other_files_is_not_comparable(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, two_models / "baseline-lexical", "--paper", "--tasks", "nomiracl_de,clapnq_gold")
     for said in (
@@ -235,9 +209,7 @@ def test_one_run_of_other_files_is_not_comparable(two_models: Path, capsys: pyte
     assert all("none (" in line for line in theirs)
 
 
-def test_two_runs_are_compared_with_each_other_and_with_the_paper(
-    two_models: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_runs_are_compared_and_each_with_the_paper(two_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alone = printed(capsys, two_models, "--tasks", "mfava_de")
     text = printed(capsys, two_models, "--paper", "--tasks", "mfava_de")
     assert text.startswith(alone.rstrip("\n"))
@@ -292,3 +264,162 @@ def test_hostile_names_stay_names(two_models: Path) -> None:
     text = render_with_paper(None, select_published([hostile], ["nomiracl_de"]), labels([hostile]), "text")
     assert "=cmd|" in text
     assert not {"\x1b", "\u202e"} & {*text}
+
+
+def figure(source: str, model: str, task: str, metric: str, **more: Any) -> PublishedRow:
+    (found,) = (
+        row
+        for row in all_rows()
+        if (row.source.name, row.model, row.task, row.metric) == (source, model, task, metric)
+        and all(getattr(row, name) == value for name, value in more.items())
+    )
+    return found
+
+
+def test_every_row_names_a_task_and_a_metric_of_ours() -> None:
+    catalogued = [catalogue.benchmark_of(folder) for folder in catalogue.folders()]
+    tasks = {task.name: {m.name for m in task.base.metrics} for benchmark in catalogued for task in benchmark.tasks}
+    groups = {group.name: tasks[group.tasks[0].name] for benchmark in catalogued for group in benchmark.groups}
+    finer = {f"ndcg@{k}" for k in (1, 3, 5)}  # stand beside the table
+    for row in all_rows():
+        if row.task == "mfava_detection_ja_silver":  # not public
+            continue
+        assert row.metric in ({**tasks, **groups}[row.task] | finer)
+        assert row.value >= (-1 if row.metric == "rho" else 0)
+        assert row.value <= 1 or row.metric == "length"
+        assert row in rows_for(row.task, row.metric)
+    keys = Counter((row.source.name, row.model, row.task, row.split, row.num_fewshot, row.metric) for row in all_rows())
+    assert set(keys.values()) == {1}
+
+
+def test_every_source_says_where_it_stands() -> None:
+    assert [*sources()] == sorted(sources())
+    for name, source in sources().items():
+        assert source.unit in ("percent", "share")
+        assert source.of in ("model", "retriever", "detector")
+        assert source.url.startswith("https://arxiv.org/abs/")
+        assert "(20" in source.citation
+        assert source.counting.keys() <= {row.metric for row in all_rows() if row.source.name == name}
+
+
+@pytest.fixture
+def published(shared: Path) -> Callable[[str], list[dict[str, str]]]:
+    def rows(name: str) -> list[dict[str, str]]:
+        text = (shared / "reference" / "published" / f"{name}.csv").read_text("utf-8")
+        return list(csv.DictReader(text.splitlines()))
+
+    return rows
+
+
+SPLIT = {"dev": "validation", "test": "test"}
+NAMES = {"length_chars": "length", "unanswerable_acc": "unanswerable_accuracy"}
+SHOTS = {"": 0, "1/0": 1, "1/1": 2}
+
+
+def test_the_tables_of_clapnq_are_the_papers(published: Any) -> None:
+    every = all_rows()
+    found = {(r.source.name, r.model, r.split, r.num_fewshot, r.task, r.metric): r.value for r in every}
+    expected = {}
+    retrievers = {"BM25": "", "all-MiniLM-L6": "_minilm", "BGE": "_bge", "E5": "_e5", "GOLD": ""}
+    for table, what in (("table4", "retrieval"), ("table5", "gold"), ("table6", "rag")):
+        for row in published(f"clapnq_{table}_{what}"):
+            if row.get("retriever") == "GOLD":  # Table 5's, said to be the same
+                continue
+            shots = SHOTS[row["few_shot"]] if "few_shot" in row else 0 if "model" in row else None
+            model = row.get("model") or row["retriever"]
+            which = next((end for start, end in retrievers.items() if row.get("retriever", "").startswith(start)), "")
+            prompt = "_gpt" if model.startswith("GPT") else "_llama" if model.startswith("Llama") else ""
+            task = f"clapnq_{'gold' if table == 'table5' else 'rag'}{which}{prompt}"
+            for column, cell in row.items():
+                split, _, metric = column.partition("_")
+                if split in SPLIT:
+                    metric = NAMES.get(metric, metric)
+                    value = float(cell) / (1 if metric == "length" else 100)
+                    expected[f"clapnq_{table}", model, SPLIT[split], shots, task, metric] = pytest.approx(value)
+    assert len(expected) == 240
+    assert {key: value for key, value in found.items() if key[0].startswith("clapnq")} == expected
+
+
+def test_table_10_is_the_papers(published: Any) -> None:
+    code = {language.name.lower(): code for code, language in LANGUAGES.items()}
+    expected = {}
+    for row in published("mfava_table10_detector_prf"):
+        language = "" if row["language"] == "average" else f"{code[row['language']]}_"
+        for metric in ("precision", "recall", "f1"):
+            task = f"mfava_detection_{language}{row['annotations']}"
+            expected[task, metric] = pytest.approx(float(row[metric]) / 100)
+    assert {(row.task, row.metric): row.value for row in all_rows() if row.source.name == "mfava_table10"} == expected
+
+
+def rates() -> dict[str, dict[str, tuple[float, float]]]:
+    """Task to model to value and spread, in percent, of Figure 4."""
+    found: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for row in all_rows():
+        if row.source.name == "mfava_figure4" and row.spread is not None:
+            found[row.task][row.model] = (100 * row.value, 100 * row.spread)
+    return found
+
+
+AVERAGE = "average of the eleven models"
+
+
+def test_figure_4_is_the_papers_where_shared_has_it(published: Any) -> None:
+    found = rates()
+    rows = published("mfava_figure4_rates")
+    assert len(rows) == 19
+    for row in rows:
+        language = row.pop("language")
+        cells = {model: pytest.approx(tuple(map(float, cell.split("±")))) for model, cell in row.items()}
+        expected = {AVERAGE if model == "Average" else model: cell for model, cell in cells.items()}
+        assert found["mfava" if language == "average" else f"mfava_{language}"] == expected
+
+
+def test_figure_4_agrees_with_its_own_averages() -> None:
+    """Its spread of an average is the standard deviation over models, with n - 1. Of a row with one cell that cannot be
+    read, the average gives the cell, and the spread confirms the others; columns without such a cell confirm the rest."""
+    found = rates()
+    averages = found.pop("mfava")
+    assert len(found) == len([language for language in LANGUAGES.values() if language.in_paper]) == 30
+    models = [model for model in averages if model != AVERAGE]
+    assert len(models) == 11
+    unread = Counter()
+    for cells in found.values():
+        average, spread = cells[AVERAGE]
+        values = [cells[model][0] for model in models if model in cells]
+        unread[len(models) - len(values)] += 1
+        if len(values) == 10:
+            values.append(11 * average - sum(values))
+            assert stdev(values) == pytest.approx(spread, abs=0.02)  # eleven roundings of half a hundredth
+        elif len(values) == 11:
+            assert fmean(values) == pytest.approx(average, abs=0.01)
+            assert stdev(values) == pytest.approx(spread, abs=0.01)
+    assert unread == {0: 18, 1: 9, 2: 2, 4: 1}
+    whole = [model for model in models if all(model in cells for cells in found.values())]
+    assert len(whole) == 6
+    for model in (*whole, AVERAGE):
+        values = [cells[model][0] for cells in found.values()]
+        assert fmean(values) == pytest.approx(averages[model][0], abs=0.01)
+
+
+def test_the_ranking_of_mushroom_is_the_shared_tasks(published: Any) -> None:
+    rows, both = published("mushroom_rankings"), ("iou", "rho")
+    expected = {
+        (f"mushroom_{row['language']}", row["team"], metric): float(row[metric]) for row in rows for metric in both
+    }
+    ranking = [row for row in all_rows() if row.source.name == "mushroom_ranking"]
+    assert {(row.task, row.model, row.metric): row.value for row in ranking} == expected
+    assert len(expected) == 764
+
+
+def test_the_released_answers_of_nomiracl_are_counted_as_shared_has_them(published: Any) -> None:
+    released = [row for row in all_rows() if row.source.name == "nomiracl_released"]
+    expected = {}
+    for row in published("nomiracl_released_rates"):
+        fp, tn, tp, fn = (int(row[name]) for name in ("fp", "tn", "tp", "fn"))
+        invalid = int(row["invalid_relevant"]) + int(row["invalid_non_relevant"])
+        key = (row["model"], f"nomiracl_{row['language']}")
+        every = fp + tn + tp + fn + invalid
+        counts = {"hallucination_rate": (fp, fp + tn), "error_rate": (fn, fn + tp)}
+        counts |= {"accuracy": (tp + tn, every), "invalid_rate": (invalid, every)}
+        expected |= {(*key, metric): count for metric, count in counts.items() if count[1]}
+    assert {(row.model, row.task, row.metric): (row.count, row.n) for row in released} == expected

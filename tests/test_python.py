@@ -117,9 +117,6 @@ def test_the_import_loads_nothing_heavy() -> None:
     assert done.stdout == f"{version('lm-eval-grounded')}\n"
 
 
-# ------------------------------------------------------------------------------------------------------------- tables
-
-
 def test_figures_are_those_of_the_results_file(results: Path) -> None:
     """Every number of the harness's table, and the finer figures; n and denominator as in the file."""
     runs = g.read(results / "results")
@@ -161,17 +158,12 @@ def test_answers_are_those_of_the_samples_and_the_rates_follow_from_them(results
     assert {key: figures[key] for key in means.index} == pytest.approx(means.to_dict(), abs=1e-15)
 
 
-def test_answers_that_were_not_logged_are_left_out_and_named(
-    results: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_answers_not_logged_are_named(results: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = copied(results / "results" / "baseline-answer", tmp_path / "run")
     for path in folder.glob("samples_*"):
         path.unlink()
     assert g.read(folder).answers.empty
     assert "no answers of nomiracl_de, clapnq_rag; they were not logged" in caplog.text
-
-
-# ------------------------------------------------------------------------------------------------------------- compare
 
 
 def test_a_comparison_prints_what_the_command_prints(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +216,6 @@ def test_two_lists_are_compared_as_two_runs_are(
     for a, b in (lists, map(np.array, lists), map(pandas.Series, lists)):
         found = g.difference(a, b, clusters, kind)
         assert found[2:7] == pytest.approx((difference, low, high, p, n), abs=5e-5, nan_ok=True)
-
-
-# ------------------------------------------------------------------------------------------------- one answer, or a list
 
 
 @pytest.mark.parametrize(
@@ -313,7 +302,7 @@ ARGUMENTS: dict[Any, dict[str, Any]] = {  # that make sense; the first is what a
 
 
 @pytest.mark.parametrize(
-    ("function", "name"), [(function, name) for function, given in ARGUMENTS.items() for name in given]
+    ("function", "name"), [(function, name) for function in ARGUMENTS for name in ARGUMENTS[function]]
 )
 def test_anything_is_what_was_meant_or_a_usage_error(
     function: Any, name: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -326,9 +315,6 @@ def test_anything_is_what_was_meant_or_a_usage_error(
         for arguments in (given, of_list) if first != name and hasattr(function, "__wrapped__") else (given,):
             with suppress(g.UsageError, MissingSource if function is g.read else g.UsageError):
                 function(*runs, **arguments)
-
-
-# ---------------------------------------------------------------------------------------------------- evaluate, and tasks
 
 
 def module_of(name: str, **inputs: Any) -> Any:
@@ -382,11 +368,8 @@ def test_modules_give_what_the_other_tasks_give() -> None:
     detector = ("hallucination-detector", "detector=lexical")
     results = evaluate(["mushroom_de"], *detector, metadata={"mirror": MINIATURE})
     samples, numbers = once(results, "mushroom_de"), results["results"]["mushroom_de"]
-    for name, column, probability in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
-        marked = [
-            [Span(s["start"], s["end"], HALLUCINATION, s.get(probability, 1)) for s in row["doc"][column]]
-            for row in samples
-        ]
+    for name, column, p in (("iou", "spans", None), ("rho", "soft_labels", "prob")):
+        marked = [[Span(s["start"], s["end"], HALLUCINATION, s.get(p, 1)) for s in r["doc"][column]] for r in samples]
         tagged = [render(row["doc"]["answer"], spans) for row, spans in zip(samples, marked, strict=True)]
         assert module_of(name, **answered(samples), references=tagged) == numbers[f"{name},tags"], name
 

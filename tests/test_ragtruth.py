@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,10 @@ from lm_eval_tasks.results.compare import compare_runs
 from lm_eval_tasks.results.report import Report, write_report
 from lm_eval_tasks.runs import read_runs
 from tests.changed_runs import written_samples
+from tests.conftest import Harness
+from tests.labelled_facts import write_lines
 from tests.logged_runs import in_this_process
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.miniature import SAMPLE
 
 
 def documents(part: str, **options: Any) -> list[dict[str, Any]]:
@@ -41,9 +39,6 @@ def documents(part: str, **options: Any) -> list[dict[str, Any]]:
 
 def marked(row: dict[str, Any]) -> list[str]:
     return [row["answer"][span["start"] : span["end"]] for span in row["spans"]]
-
-
-# ----------------------------------------------------------------------------------------------------------- documents
 
 
 @pytest.mark.one_python("what the public data hold")
@@ -92,10 +87,12 @@ def faithjudge(folder: Path, part: str) -> str:
         line = lines.setdefault(source, {"source_id": source, "source": told, "responses": []})
         labels = [{"start": span["start"], "end": span["end"]} for span in row["spans"]]
         line["responses"].append({"response": row["answer"], "model": row["model"], "labels": labels})
-    path = folder / "github" / FAITHJUDGE / "eval_data" / f"ragtruth_{part}.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text("\n".join(map(json.dumps, lines.values())), "utf-8")
+    write_lines(faithjudge_file(folder, part), lines.values())
     return str(folder)
+
+
+def faithjudge_file(mirror: Path | str, part: str = "qa") -> Path:
+    return Path(mirror) / "github" / FAITHJUDGE / "eval_data" / f"ragtruth_{part}.jsonl"
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -147,27 +144,20 @@ ONE = {"source_id": 1, "source": "s"}
     ],
 )
 def test_what_is_no_marked_answer_is_refused_with_its_line(tmp_path: Path, row: Any, message: str) -> None:
-    path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(row), "utf-8")
+    write_lines(faithjudge_file(tmp_path), [row])
     with pytest.raises(CorruptSource) as refused:
         documents("qa", mirror=str(tmp_path))
     assert message in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "source", ["half \ud800", {"name": "half \ud800"}, {"question": "\ud800?", "passages": "\ud800"}]
-)
+@pytest.mark.parametrize("source", ["half \ud800", {"name": "\ud800"}, {"question": "\ud800?", "passages": "\ud800"}])
 def test_halves_of_surrogate_pairs_do_no_harm(tmp_path: Path, source: Any) -> None:
-    path = tmp_path / "github" / FAITHJUDGE / "eval_data" / "ragtruth_qa.jsonl"
-    path.parent.mkdir(parents=True)
     told = [{"model": "m", "response": "r \ud800 s", "labels": [{"start": 4, "end": 5}]}]
-    path.write_text(json.dumps({"source_id": 1, "source": source, "responses": told}), "utf-8")
+    faithjudge_file(tmp_path).parent.mkdir(parents=True)
+    faithjudge_file(tmp_path).write_text(json.dumps({"source_id": 1, "source": source, "responses": told}), "utf-8")
     (row,) = documents("qa", mirror=str(tmp_path))
     assert marked(row) == ["s"]
 
-
-# -------------------------------------------------------------------------------------------------------------- scores
 
 DOC = {
     **{"answer": "Paris has 9 rivers.", "language": "en", "passage": "qa/1", "query": "", "reference": ""},
@@ -188,9 +178,7 @@ DOC = {
         ([], "", [0, 1, 0, 0], [0, 19, 0, 0], 6.0697),
     ],
 )
-def test_an_answer_is_flagged_by_any_span(
-    spans: Any, tagged: str, example: list[int], characters: list[int], auc: float
-) -> None:
+def test_any_span_flags(spans: Any, tagged: str, example: list[int], characters: list[int], auc: float) -> None:
     doc = {**DOC, "spans": spans, "soft_labels": [{**span, "prob": 1.0} for span in spans]}
     values = process_results(doc, [tagged])
     assert values["example_f1"] == values["example_precision"] == values["example_recall"] == example
@@ -216,8 +204,8 @@ def test_the_scores_are_those_that_lettucedetect_reports(hub: str, part: str) ->
     for name, score in (("f1", f1_score), ("precision", precision_score), ("recall", recall_score)):
         kind = getattr(detection, name)
         assert kind([value[f"example_{name}"] for value in values]) == pytest.approx(score(truth, found))
-    paths = [Path(hub) / "github" / FAITHJUDGE / "eval_data" / f"ragtruth_{part}.jsonl"]
-    public = {f"{each.source}/{each.model}": each for each in dataset.read_faithjudge(paths, Counter(), part)}
+    read = dataset.read_faithjudge([faithjudge_file(hub, part)], Counter(), part)
+    public = {f"{each.source}/{each.model}": each for each in read}
     overlap = predicted = gold = 0
     for row, spans in zip(rows, flagged, strict=True):
         labels = public[row["id"]].labels
@@ -231,13 +219,9 @@ def test_the_scores_are_those_that_lettucedetect_reports(hub: str, part: str) ->
 def test_what_people_marked_scores_one(harness: Harness, tmp_path: Path) -> None:
     rows = [{**row, "task": f"ragtruth_{part}"} for part in PARTS for row in documents(part, **SAMPLE)]
     told = [{"id": row["id"], "task": row["task"], "response": row["target"]} for row in rows]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, told)), "utf-8")
-    got = harness(["ragtruth"], "replay", f"path={tmp_path / 'a.jsonl'}", metadata=SAMPLE)
+    got = harness(["ragtruth"], "replay", f"path={write_lines(tmp_path / 'a.jsonl', told)}", metadata=SAMPLE)
     for metric in ("example_f1", "span_f1", "answer_auc", "iou", "rho", "f1"):
         assert got["groups"]["ragtruth"][f"{metric},tags"] == 1
-
-
-# ------------------------------------------------------------------------------------------------------- what is said
 
 
 @pytest.mark.parametrize(
@@ -267,9 +251,6 @@ def test_the_board_says_that_labels_are_missing_and_has_published_rows() -> None
     assert (f1["GPT-4, prompted"], f1["Luna"]) == (0.634, 0.654)
     span_f1 = {row.model: row.value for row in rows_for("ragtruth", "span_f1")}
     assert span_f1 == {"lettucedect-v2-mmbert-base": 0.528, "lettucedect-v2-qwen-2b": 0.574}
-
-
-# ----------------------------------------------------------------------------------------------------------- calibration
 
 
 def test_calibrations_of_rag_answers_gain_english(hub: str, tmp_path: Path) -> None:
@@ -303,14 +284,11 @@ def test_the_values_of_a_judges_rating(marked: bool, reply: str, cell: int, evid
 def test_a_judge_of_whole_answers(harness: Harness, tmp_path: Path) -> None:
     """It is right on two of the three answers of the miniature; a report has a row for each model that wrote them."""
     says = {"s1/sample/a": "Rating: 4", "s1/sample/b": "Rating: 2", "s2/sample/a": "4/4"}
-    lines = [json.dumps({"id": name, "response": reply}) for name, reply in says.items()]
-    (tmp_path / "judge.jsonl").write_text("\n".join(lines), "utf-8")
-    in_this_process(["ragtruth_judge_qa"], "replay", f"path={tmp_path / 'judge.jsonl'}", tmp_path / "runs")
+    told = write_lines(tmp_path / "judge.jsonl", [{"id": name, "response": reply} for name, reply in says.items()])
+    in_this_process(["ragtruth_judge_qa"], "replay", f"path={told}", tmp_path / "runs")
     (run,) = read_runs([tmp_path / "runs"])
-    figures = [
-        run.tasks["ragtruth_judge_qa"].figure(name, "rating") for name in ("example_recall", "example_precision")
-    ]
-    assert [figure.value for figure in figures] == [0.5, 1]
+    figure = run.tasks["ragtruth_judge_qa"].figure
+    assert [figure(name, "rating").value for name in ("example_recall", "example_precision")] == [0.5, 1]
     text = Report.of([run]).to_markdown("model")
     header, _, *rows = text.partition("- ragtruth\\_judge\\_qa, by model")[2].strip().splitlines()[:4]
     assert header.split("|")[1].strip() == "model"
@@ -332,9 +310,8 @@ def test_answers_about_one_source_hang_together_in_a_comparison(tmp_path: Path) 
         for name, values in zip("ab", scores + np.array([wrong, 0 * wrong]), strict=True):
             rows = [{"answer_auc": [[values[at], float(wrong[at])]]} for at in range(60) for _ in range(copies)]
             written_samples(tmp_path / f"{copies}" / name, "ragtruth_qa", rows, docs)
-        (row,) = compare_runs(read_runs([tmp_path / f"{copies}"]), every_metric=True).select(
-            "answer_auc", "ragtruth_qa"
-        )
+        comparison = compare_runs(read_runs([tmp_path / f"{copies}"]), every_metric=True)
+        (row,) = comparison.select("answer_auc", "ragtruth_qa")
         found[copies] = (row.result.difference, row.result.low, row.result.high)
     assert found[2] == pytest.approx(found[1], abs=1e-9)
 

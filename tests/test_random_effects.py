@@ -75,9 +75,8 @@ def test_draws_are_of_a_t_distribution_about_the_centre_on_the_logit_scale() -> 
 def test_draws_of_the_rates_have_the_covariance_of_a_new_cell() -> None:
     found = expected_errors(LANGUAGES, 3000, 4)
     logits = np.log(found.draws[:, :2] / (1 - found.draws[:, :2]))
-    assert np.median(logits, axis=0) == pytest.approx(
-        [logit(found.true_positive_rate), logit(found.false_positive_rate)], abs=0.05
-    )
+    expected = [logit(found.true_positive_rate), logit(found.false_positive_rate)]
+    assert np.median(logits, axis=0) == pytest.approx(expected, abs=0.05)
     np.testing.assert_array_equal(found.draws, expected_errors(dict(reversed(LANGUAGES.items())), 3000, 4).draws)
     assert not np.array_equal(found.draws, expected_errors(LANGUAGES, 3000, 5).draws)
 

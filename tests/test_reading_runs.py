@@ -1,4 +1,4 @@
-"""Runs read back, from small files and from those of two models: tasks, answers, readings, settings, filters and names."""
+"""What runs leave, read back: results and samples files of every version, whole, cut, damaged or alone."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from lm_eval_tasks.results.report import write_report
 from lm_eval_tasks.runs import answers as reading
 from lm_eval_tasks.runs import differing_columns, labels, read_runs
 from lm_eval_tasks.runs.answers import content_of, read_answers
-from lm_eval_tasks.runs.results_file import leaves_of, read_results
-from tests.changed_runs import written_samples
+from lm_eval_tasks.runs.results_file import leaves_of, plain_names, read_results
+from tests.changed_runs import change_results, copied_models, written_samples
 from tests.logged_runs import copied
 from tests.many_runs import large_runs
 
@@ -48,15 +48,9 @@ CONFIG = {
 }
 RESULTS = {
     "results": {"mine": {"rate,strict": 0.5, "rate,robust": 0.25, "alias": "mine"}, "bare": {"m,none": 1.0}},
-    "configs": {"bare": {}, "mine": CONFIG},
-    "n-samples": {"mine": {}, "bare": {}},
-    "n-shot": {"mine": 2},
-    "versions": {"mine": 1.5},
-    "config": {"model": "hf"},
-    "model_name": "org/model",
-    "chat_template_sha": "cd",
-    "chat_template": "{{ x }}",
-    "system_instruction": "Be brief.",
+    **{"configs": {"bare": {}, "mine": CONFIG}, "n-samples": {"mine": {}, "bare": {}}, "n-shot": {"mine": 2}},
+    **{"versions": {"mine": 1.5}, "config": {"model": "hf"}, "model_name": "org/model", "chat_template_sha": "cd"},
+    **{"chat_template": "{{ x }}", "system_instruction": "Be brief."},
     "group_subtasks": {"both": ["mine", "bare"], "part": ["mine", "absent"], "empty": []},
     "groups": {"both": {"rate,strict": 0.75}},
 }
@@ -144,9 +138,6 @@ def test_runs_have_names_that_differ(tmp_path: Path) -> None:
     for config, name in (({"model": "hf"}, "hf"), ({}, "f")):
         written(tmp_path / "f", RESULTS | {"model_name": None, "config": config})
         assert read_runs([tmp_path / "f"])[0].model == name
-
-
-# ------------------------------------------------------------------------------------------------------------- answers
 
 
 def test_an_answer_has_the_reading_of_every_filter(tmp_path: Path) -> None:
@@ -239,9 +230,6 @@ def test_documents_are_parsed_once_where_they_are_many(
     assert (third.keys, third.contents.tolist()) == (first.keys, first.contents.tolist())
 
 
-# ------------------------------------------------------------------------------------------------------------- samples
-
-
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -276,11 +264,8 @@ def test_a_documents_further_answers_are_counted_once_each(tmp_path: Path, caplo
     rows = [row(0), row(0), row(0) | {"resps": [["b"]]}, row("1"), row(0) | {"resps": [["c"]]}]
     rows.append(row(2) | {"resps": [["half \ud800 a pair"]]})
     path = samples_of(tmp_path, *rows)
-    assert [(sample["doc_id"], sample["resps"]) for sample in read_samples(path)] == [
-        (0, [["answer 0"]]),
-        (1, [["answer 1"]]),
-        (2, [["half \ufffd a pair"]]),
-    ]
+    first = ["answer 0", "answer 1", "half \ufffd a pair"]
+    assert [(sample["doc_id"], sample["resps"][0][0]) for sample in read_samples(path)] == [*enumerate(first)]
     assert caplog.messages == [f"{path}: 2 further answers to the same documents; the first of each counts"]
 
 
@@ -301,8 +286,6 @@ def test_documents_of_a_task_in_their_order(tmp_path: Path) -> None:
     with pytest.raises(MissingSource, match="no samples file"):
         samples_files(written(tmp_path / "m"))
 
-
-# ------------------------------------------------------------------------------------------------------- runs of two models
 
 DETECTOR = {"detector": "lexical", "detector_args": "{}", "calibration": "a", "calibration_annotations": ""}
 
@@ -350,9 +333,7 @@ def test_a_results_file_or_a_samples_file_alone(two_models: Path, tmp_path: Path
     assert len(task.answers()) == 9
 
 
-def test_of_several_runs_in_a_folder_the_newest_of_each_task_counts(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_several_runs_the_newest_of_each_task_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     older = written(tmp_path, mine=[row(0)], bare=[row(0)])
     part = {"configs": {"mine": CONFIG}, "group_subtasks": {}, "versions": {"mine": 9.9}}
     newer = written(tmp_path, RESULTS | part, "2099-01-01T00-00-00")
@@ -439,3 +420,53 @@ def test_runs_of_a_model_in_a_folder_are_found_and_unfinished_ones_are_not(tmp_p
         written_samples(tmp_path / name, "mine", [{"acc": 1.0}])
     assert sorted(run.folder.name for run in read_runs([tmp_path])) == found
     assert sorted(folder.name for folder in samples_files(tmp_path)) == found
+
+
+def test_tasks_of_a_group_have_the_same_names_from_every_version_of_the_harness(tmp_path: Path) -> None:
+    """0.5 writes ``group::task``."""
+    assert plain_names(["a", "g::b", "g::h::c"]) == {"a": "a", "g::b": "b", "g::h::c": "c"}
+    assert plain_names(["g::a", "h::a", "g::b"]) == {"g::a": "g::a", "h::a": "h::a", "g::b": "b"}  # which of both?
+    runs = {}
+    for version, names in (("0.4", ("x", "y")), ("0.5", ("g::x", "g::y"))):
+        folder = tmp_path / version
+        folder.mkdir()
+        by_task = {name: {"acc,none": 0.5} for name in names}
+        results = {
+            **{"config": {}, "model_name": "m", "groups": {"g": {"acc,none": 0.5}}, "group_subtasks": {"g": [*names]}},
+            **{"results": by_task, "configs": {name: {} for name in names}, "versions": dict.fromkeys(names, 1.0)},
+        }
+        (folder / "results_2026-01-01T00-00-00.0.json").write_text(json.dumps(results), "utf-8")
+        for name in names:
+            (folder / f"samples_{name}_2026-01-01T00-00-00.0.jsonl").touch()
+        (runs[version],) = read_runs([folder])
+        (one,) = read_runs([folder / f"samples_{names[0]}_2026-01-01T00-00-00.0.jsonl"])
+        assert [*one.tasks] == ["x"]
+        assert all(task.samples is not None for task in runs[version].tasks.values())
+    assert [*runs["0.5"].tasks] == [*runs["0.4"].tasks] == ["x", "y"]
+    assert runs["0.5"].groups == runs["0.4"].groups == {"g": ("x", "y")}
+    assert [task.benchmark for task in runs["0.5"].tasks.values()] == ["g", "g"]
+    assert runs["0.5"].tasks["x"].version == 1.0
+
+
+def test_a_run_of_another_version_is_compared_without_a_word_of_it(two_models: Path, tmp_path: Path) -> None:
+    """What 0.4 and 0.5 write differently about a task of ours, by a run of the same command on both."""
+    tasks = ["nomiracl_de", "clapnq_gold", "mfava_de"]
+    first, second = copied_models(two_models, tmp_path, tasks)
+    before = compare_runs(read_runs([first, second]), tasks)
+
+    def of_the_other(results: dict[str, Any]) -> None:
+        added = {"scorer": {"type": "grounded"}, "multiple_inputs": False, "multiple_targets": False, "tag": []}
+        is_new = results["lm_eval_version"].startswith("0.5")
+        results["lm_eval_version"] = "0.4.13" if is_new else "0.5.0.dev1"
+        for config in results["configs"].values():
+            if is_new:
+                for key in added:
+                    config.pop(key, None)
+            else:
+                config |= added
+
+    change_results(second, of_the_other)
+    after = compare_runs(read_runs([first, second]), tasks)
+    content, expected = after.as_json(), before.as_json()
+    assert str(content.pop("signatures")) != str(expected.pop("signatures"))  # these name the harness's version
+    assert (content, after.notes) == (expected, before.notes)

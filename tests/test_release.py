@@ -86,9 +86,6 @@ def test_every_data_file_of_the_wheel_has_a_licence() -> None:
     assert [pattern for pattern in patterns if not any(is_of(name, pattern) for name in data)] == []
 
 
-# ----------------------------------------------------------------------------------------------------- the files themselves
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist and the wheel, as ``make dist`` builds them, of what git tracks."""

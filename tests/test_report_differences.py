@@ -65,9 +65,7 @@ def test_published_figures_stand_beside_and_plots_are_written(
     assert len(written) > 3
 
 
-def test_a_run_that_answers_every_question_alike_is_said_to_be_better_than_none(
-    two_models: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_answers_every_question_alike_is_better_than_none(two_models: Path, tmp_path: Path) -> None:
     """One that declines everything makes up less than any other."""
     tasks = ["nomiracl_de", "clapnq_gold"]
     abstaining = generate(tmp_path / "abstaining", tasks=",".join(tasks), model_args="strategy=abstain")

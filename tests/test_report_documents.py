@@ -34,8 +34,6 @@ from lm_eval_tasks.runs import Answer, FilteredAnswer, labels, read_runs
 from tests.golden import golden
 from tests.made_runs import task
 
-# ------------------------------------------------------------------------------------------------- which are shown
-
 
 @pytest.mark.parametrize(
     ("kinds", "number", "expected"),
@@ -105,9 +103,6 @@ def test_documents_that_a_card_of_the_first_screen_links_to(listed: list[TaskDoc
 def test_a_long_question_is_cut() -> None:
     ((_, question, _),) = examples(["a"], [of("a", document("wrong", question="x\n" * 100))])
     assert question == " ".join(["x"] * 40) + "…"
-
-
-# ----------------------------------------------------------------------------------------------------------- its texts
 
 
 MARKED = [("Paris ", "entity", False), ("is", "entity", True), (" in", "", True), (" ", "", False), ("Spain", "", True)]
@@ -187,9 +182,6 @@ PASSAGES = [(1, "Elbe", "A river."), (2, "Oder", "Another.\n[2] A note."), (3, "
 def test_the_passages_of_a_prompt(prompt: str, number: int, expected: list[tuple[int, str, str]]) -> None:
     found = passages_of(prompt, number)
     assert [(passage.number, passage.title, passage.text.pieces[0].text) for passage in found] == expected
-
-
-# ----------------------------------------------------------------------------------------------------------- real runs
 
 
 def six_of_each(*places: Path) -> dict[str, TaskDocuments]:

@@ -132,9 +132,7 @@ def test_runs_that_cannot_be_read_are_listed_with_the_reason(folder: Path, tmp_p
     assert str(tmp_path) not in page.xpath("string(//section[@id='unreadable'])")
 
 
-def test_what_was_read_is_kept_until_a_file_changes(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_is_kept_until_it_changes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def reading(folder: Path, task: Any, read_anew: Any) -> Any:
@@ -195,11 +193,8 @@ def test_a_run_in_two_folders_counts_once(folder: Path, tmp_path: Path) -> None:
     answer = folder / "baseline-answer"
     other = named(Path(shutil.copytree(answer, tmp_path / "elsewhere" / "baseline-answer")), "elsewhere")
     places = [folder, other.parent / ".." / "elsewhere", answer, *answer.glob("samples_*")]
-    assert sorted(run.model for run in readable_runs(places)[0]) == [
-        "elsewhere",
-        "lm-eval-grounded/baseline-answer",
-        "lm-eval-grounded/baseline-lexical",
-    ]
+    ours = ["lm-eval-grounded/baseline-answer", "lm-eval-grounded/baseline-lexical"]
+    assert sorted(run.model for run in readable_runs(places)[0]) == ["elsewhere", *ours]
 
 
 def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
@@ -215,9 +210,7 @@ def test_all_figures_are_files_too_with_what_a_user_says_of_the_models(
     assert len(by_csv) == len(rows) > 15
     assert {row["model"] for row in by_csv} == {"'=SUM(A1)", "lm-eval-grounded/baseline-lexical"}
     assert {row["model"]: row["size"] for row in rows} == {"=SUM(A1)": "7B", "lm-eval-grounded/baseline-lexical": None}
-    (figure,) = (
-        row for row in rows if (row["size"], row["benchmark"], row["metric"]) == ("7B", "clapnq_gold", "rougeL")
-    )
+    (figure,) = (r for r in rows if (r["size"], r["benchmark"], r["metric"]) == ("7B", "clapnq_gold", "rougeL"))
     known = read_runs([folder / "baseline-answer"])[0].tasks["clapnq_gold"].figure("rougeL", "answer")
     assert (figure["value"], figure["low"], figure["high"], figure["n"], figure["rank"]) == (*known[:3], known.n, 2)
     assert {row["title"] for row in rows if row["metric"].startswith("balanced")} == {"Error rate (balanced, cost 3)"}
@@ -237,9 +230,8 @@ def test_twice_as_many_runs_are_twice_as_much_to_read(
 ) -> None:
     """And at most four times as much to compare: each has a difference to each other."""
     labels = {f"model-{number}": [ANSWER, NO_ANSWER, ANSWER, ANSWER][: number % 3 + 2] * 12 for number in range(12)}
-    folder = labelled_runs(
-        two_models / "baseline-lexical", tmp_path, {name: {"nomiracl_de": of[:24]} for name, of in labels.items()}
-    )
+    few = {name: {"nomiracl_de": of[:24]} for name, of in labels.items()}
+    folder = labelled_runs(two_models / "baseline-lexical", tmp_path, few)
     runs, rows = read_runs([folder]), list[int]()
 
     def reading(task: TaskRun) -> Answers:

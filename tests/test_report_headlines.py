@@ -127,10 +127,8 @@ FIVE = [
     task("mfava_es", rates(0.4, 0.3, 0.5, n=8), "es", {**POOLED, "not_comparable": ["--limit"]}),
     task("mfava_pl", rates(0.4, 0.3, 0.5, n=50), "pl", POOLED),
 ]
-ONE_OF_TWO = [
-    task("nomiracl_de", {"robust": {"error_rate": share(10, 20)}}, "de"),
-    task("nomiracl_sw", {"robust": {}}, "sw"),
-]
+OF_ROBUST = {"robust": {"error_rate": share(10, 20)}}
+ONE_OF_TWO = [task("nomiracl_de", OF_ROBUST, "de"), task("nomiracl_sw", {"robust": {}}, "sw")]
 WIDE = {"f1": figure(0.5, 0.4, 0.6), "precision": figure(0.4, 0.3, 0.5), "recall": figure(0.7, 0.2, 0.9)}
 SAID = {
     "a mean over some languages": ("rogan_gladen_rate", FIVE),
@@ -157,10 +155,7 @@ def test_what_is_said_of_means_and_names() -> None:
     ("wrong", "says"),
     [
         ([(8, 10), (440, 459)], "87.9 % of the cases where no passage holds one (469 questions; "),  # 448 are 95.5 %
-        (
-            [(5, 10), (10, 20)],
-            "50.0 % of the cases where no passage holds one (15 of 30 questions of all languages toge",
-        ),
+        ([(5, 10), (10, 20)], "50.0 % of the cases where no passage holds one (15 of 30 questions of all languages"),
         ([(8, 10)], "80.0 % of the cases where no passage holds one (8 of 10 questions; "),
     ],
 )
@@ -181,12 +176,8 @@ def test_prompts_are_families_of_their_own_and_a_further_language_does_not_chang
     tasks += [task("nomiracl_de", {}, "de"), task("nomiracl_de_role", {}, "de"), task("nomiracl_fr_role", {}, "fr")]
     found = {family.name: [*family.tasks] for family in families(run("m", tasks))}
 
-    assert found == {
-        "mfava": [code for code in LANGUAGES if code != "fa"],
-        "mfava_fa": ["fa"],
-        "nomiracl": ["de"],
-        "nomiracl_role": ["de", "fr"],
-    }
+    nomiracl = {"nomiracl": ["de"], "nomiracl_role": ["de", "fr"]}
+    assert found == {"mfava": [code for code in LANGUAGES if code != "fa"], "mfava_fa": ["fa"], **nomiracl}
 
 
 def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> None:
@@ -217,9 +208,7 @@ def test_the_mean_over_parallel_languages_has_the_groups_standard_error() -> Non
         ("error_rate", math.nan, math.nan, "25.0 % [n = 7]"),
     ],
 )
-def test_where_bounds_span_more_than_half_there_is_no_point(
-    metric: str, low: float, high: float, shown_as: str
-) -> None:
+def test_where_bounds_span_over_half_there_is_no_point(metric: str, low: float, high: float, shown_as: str) -> None:
     figure, unit = Figure(0.25, low, high, 0.1, 7), metric_of(metric).unit
     assert with_bounds(figure, unit) == shown_as
     drawn = without_point(figure, unit)

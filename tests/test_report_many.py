@@ -203,9 +203,8 @@ def test_full_runs_come_first_and_those_of_a_limit_are_compared_below(two_models
     """A few answers are no reason: requests fail now and then."""
     right = [NO_ANSWER if number % 2 else ANSWER for number in range(120)]
     made = {"good": right, "poor": right[:60] + right[1:61], "lacks some": right[:110], "few": right[:30]}
-    folder = labelled_runs(
-        two_models / "baseline-lexical", tmp_path / "runs", {name: {"nomiracl_de": of} for name, of in made.items()}
-    )
+    labels = {name: {"nomiracl_de": of} for name, of in made.items()}
+    folder = labelled_runs(two_models / "baseline-lexical", tmp_path / "runs", labels)
     first, second = overviews(read_runs([folder]))
     assert [(row.model, row.rank) for row in first.rows] == [("good", 1), ("lacks some", 1), ("poor", 3)]
     assert (first.apart, first.elsewhere) == ("", 1)

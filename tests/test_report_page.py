@@ -42,7 +42,7 @@ def written(name: str, runs: str, **options: Any) -> Any:
     def make(request: pytest.FixtureRequest, shared_once: SharedOnce) -> Path:
         places = [request.getfixturevalue(each) for each in runs.split()]
         folder = shared_once(
-            f"report_{name}", lambda folder: write_report(read_runs(places), folder / "report.html", **options)
+            f"report_{name}", lambda to: write_report(read_runs(places), to / "report.html", **options)
         )
         return folder / "report.html"
 
@@ -55,9 +55,6 @@ hostile_page = written("hostile_page", "hostile_runs", documents=None, at_most=N
 hostile_many = written("hostile_many", "hostile_runs closed_book", documents=1)
 big_page = written("big_page", "big_runs")
 BIG = pytest.mark.slow("three models on every language, with texts of the real ones' length")
-
-
-# ------------------------------------------------------------------------------------------------------------ content
 
 
 def test_the_sections_stand_in_order(page: Path) -> None:
@@ -138,9 +135,6 @@ def test_samples_without_results_say_that_the_command_is_not_known(two_models: P
     assert " is undefined: there is no results file beside the samples." in page
 
 
-# ----------------------------------------------------------------------------------------------------------- one file
-
-
 @pytest.mark.one_python("what a page holds")
 @pytest.mark.parametrize(
     "name", ["page", "pair_page", "hostile_page", "hostile_many", pytest.param("big_page", marks=BIG)]
@@ -176,9 +170,6 @@ def test_only_web_addresses_become_links(hostile_page: Path) -> None:
     outside = [link for link in parsed(hostile_page).iter("a") if not link.get("href").startswith("#")]
     assert {link.get("href") for link in outside} == {ADDRESSES[2]}
     assert all("noopener" in link.get("rel") for link in outside)
-
-
-# ------------------------------------------------------------------------------------------------------------ hostile
 
 
 def test_hostile_answers_are_text(hostile_page: Path) -> None:
@@ -242,7 +233,7 @@ def test_three_models_on_all_languages_are_under_five_megabytes(big_page: Path) 
     assert min(len(task.xpath("details")) for task in tasks) >= 4
 
 
-def test_the_number_of_documents_is_the_users(
+def test_users_set_the_number_of_documents(
     two_models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(two_models / "baseline-lexical")
@@ -250,9 +241,7 @@ def test_the_number_of_documents_is_the_users(
         assert main(["report", run, "-o", str(tmp_path / number), "--documents", number]) == 0
         (task,) = parsed(tmp_path / number / "index.html").xpath("//details[@data-task='nomiracl_de']")
         assert len(task.xpath("details")) == shown
-    assert capsys.readouterr().out.splitlines() == [
-        f"{tmp_path / number / 'index.html'}: 1 runs" for number in ("0", "2", "all")
-    ]
+    assert capsys.readouterr().out.splitlines() == [f"{tmp_path / n / 'index.html'}: 1 runs" for n in ("0", "2", "all")]
     with pytest.raises(SystemExit):
         main(["report", run, "--documents", "-3"])
     assert "is no number of documents" in capsys.readouterr().err

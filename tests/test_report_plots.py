@@ -90,11 +90,8 @@ def test_a_model_has_the_same_colour_in_every_plot() -> None:
     pytest.importorskip("matplotlib")
     plots = by_name([run("m/first", ONE[:2]), run("m/second", [task("clapnq_gold", ANSWERS)])])
     colours = {name: {colour for colour in COLOURS if colour in plot.svg()} for name, plot in plots.items()}
-    assert colours == {
-        f"{family}_{kind}": {COLOURS[look]}
-        for look, family in enumerate(("nomiracl", "clapnq_gold"))
-        for kind in ("trade_off", "intervals")
-    }
+    families = [*enumerate(("nomiracl", "clapnq_gold"))]
+    assert colours == {f"{of}_{kind}": {COLOURS[look]} for look, of in families for kind in ("trade_off", "intervals")}
 
 
 def test_what_is_not_measurable_has_a_line_and_no_mark() -> None:

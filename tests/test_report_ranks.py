@@ -72,9 +72,7 @@ def test_a_run_that_lacks_a_language_has_no_rank_by_the_mean_and_changes_none(tw
     assert (at_one.cost, at_one.best, [*at_one.equals]) == (1.0, column.order[0], column.equals(column.order[0]))
 
 
-def test_a_run_of_which_no_answer_can_be_read_is_the_worst_and_takes_no_column_away(
-    two_models: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_cannot_be_read_is_the_worst_and_takes_no_column_away(two_models: Path, tmp_path: Path) -> None:
     """It has neither of the two rates. One that cannot be read where it would be wrong wins nothing by it."""
     labels = {
         "a_good": made_labels({1: range(2)}),

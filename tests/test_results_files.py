@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from lm_eval.api.metrics import mean_stderr
 from lm_eval.api.registry import get_model
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import make_table
@@ -40,9 +39,6 @@ def folder(two_models: Path) -> Path:
 @pytest.fixture(scope="session")
 def results(folder: Path) -> dict[str, Any]:
     return results_of(folder)
-
-
-# ------------------------------------------------------------------------------------------------------------ the table
 
 
 def printed(folder: Path, heading: str) -> list[list[str]]:
@@ -84,12 +80,8 @@ def test_a_group_averages_what_is_there_with_its_standard_error(folder: Path, re
     rows = printed(folder, "Groups")
     assert (len(rows), rows[0][4]) == (10, "balanced_error")
     again = make_table(in_file_order(results), "groups").splitlines()[2:]  # as `lm-eval-grounded score` prints it
-    assert [(row[2], row[4]) for row in rows] == [
-        (cells[3].strip(), cells[5].strip()) for cells in (line.split("|") for line in again)
-    ]
-
-
-# ------------------------------------------------------------------------------------------------------------ the files
+    cut = (line.split("|") for line in again)
+    assert [(row[2], row[4]) for row in rows] == [(cells[3].strip(), cells[5].strip()) for cells in cut]
 
 
 def test_every_file_is_strict_json(folder: Path) -> None:
@@ -145,38 +137,6 @@ def test_the_first_number_of_a_sample_is_its_own_score(folder: Path) -> None:
                 assert (name, value * sample["response_words"]) == ("detected_rate", sample["hallucinated_words"])
 
 
-# --------------------------------------------------------------------------------------------------- the harness's tasks
-
-THEIRS = """
-task: theirs
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {data}}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{q}}}}"
-doc_to_target: "{{{{a}}}}"
-generation_kwargs: {{until: ["\\n"]}}
-metric_list:
-  - {{metric: exact_match, aggregation: mean, higher_is_better: true}}
-"""
-
-
-def test_other_tasks_have_what_the_harness_gives_them(tmp_path: Path) -> None:
-    """Their values and standard errors, their order, and their plain keys."""
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps({"q": "?", "a": answer}) + "\n" for answer in ("lol", "lol", "x")), "utf-8")
-    (tmp_path / "theirs.yaml").write_text(THEIRS.format(data=data), "utf-8")
-    got = evaluate(["theirs", "nomiracl_de"], "dummy", include_path=[str(tmp_path)], metadata={"mirror": MINIATURE})
-    theirs = got["results"]["theirs"]
-    assert theirs["exact_match,none"] == pytest.approx(2 / 3)
-    assert theirs["exact_match_stderr,none"] == pytest.approx(mean_stderr([1, 1, 0]))
-    assert {type(key) for key in theirs} == {str}
-    assert "figures" not in (got["configs"]["theirs"]["metadata"] or {})
-
-
-# --------------------------------------------------------------------------------------------------- where they will lie
-
-
 def test_a_folder_is_tried_before_the_first_request_and_left_as_it_was(tmp_path: Path) -> None:
     def ran(output: Path) -> None:
         tracker = EvaluationTracker(output_path=str(output))
@@ -188,9 +148,6 @@ def test_a_folder_is_tried_before_the_first_request_and_left_as_it_was(tmp_path:
     (tmp_path / "a_file").touch()
     with pytest.raises(UsageError, match=r"^nothing can be written to .*a_file/baseline-abstain: Not a dir"):
         ran(tmp_path / "a_file")
-
-
-# ------------------------------------------------------------------------------------------------------ names of models
 
 
 @pytest.mark.parametrize(

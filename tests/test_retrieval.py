@@ -1,7 +1,4 @@
-"""BM25 over a corpus: what it finds, in parts or whole, and that its index is built once, mapped, and safe among processes.
-
-The command ``lm-eval-grounded retrieve`` stands below, because BM25 is the retriever it has without any model.
-"""
+"""BM25: what it finds, in parts or whole, the same on every processor; its index; and the command `retrieve`."""
 
 from __future__ import annotations
 
@@ -57,21 +54,14 @@ def ids(ranking: Ranking) -> list[str]:
     return [passage for passage, _ in ranking]
 
 
-# ------------------------------------------------------------------------------------------------------------- corpus
-
-
 def test_a_corpus_is_a_table_of_passages(tsv: Path) -> None:
     corpus = Corpus.open(tsv)
     assert len(corpus) == 4
     assert corpus[0] == Passage("p1", "Tides", 'The "moon" pulls the water of the sea.')
     assert corpus.passage("p3").title == "Violin"
     assert corpus.contents(1, 3) == ["Bread Bread is made of flour and water.", "Violin A violin has four strings."]
-    assert corpus.ids_of_texts(["Bread is made of flour and water. ", "nowhere"]) == {
-        "Bread is made of flour and water.": "p2"
-    }
-
-
-# -------------------------------------------------------------------------------------------------------------- ranks
+    bread = "Bread is made of flour and water."
+    assert corpus.ids_of_texts([f"{bread} ", "nowhere"]) == {bread: "p2"}
 
 
 def test_a_question_without_a_known_word_and_no_question_at_all_are_survived(tsv: Path) -> None:
@@ -88,9 +78,6 @@ def test_it_says_what_its_rankings_depend_on(tsv: Path) -> None:
     assert described[0] == {"retriever": "bm25", "k1": 1.5, "b": 0.75, "method": "lucene"}
 
 
-# -------------------------------------------------------------------------------------------------------------- parts
-
-
 def words(first: int, last: int) -> str:
     return " ".join(f"w{number}" for number in range(first, last + 1))
 
@@ -98,19 +85,13 @@ def words(first: int, last: int) -> str:
 @pytest.mark.parametrize(
     ("length", "parts"),
     [
-        (0, [(1, 0)]),
-        (512, [(1, 512)]),
-        (513, [(1, 512), (257, 513)]),
-        (768, [(1, 512), (257, 768)]),
-        (769, [(1, 512), (257, 768), (513, 769)]),
-        (1025, [(1, 512), (257, 768), (513, 1024), (769, 1025)]),
+        *((0, [(1, 0)]), (512, [(1, 512)]), (513, [(1, 512), (257, 513)]), (768, [(1, 512), (257, 768)])),
+        *((769, [(1, 512), (257, 768), (513, 769)]), (1025, [(1, 512), (257, 768), (513, 1024), (769, 1025)])),
     ],
 )
-def test_parts_are_of_512_words_each_256_after_the_one_before_and_keep_the_title(
-    length: int, parts: list[tuple[int, int]]
-) -> None:
+def test_parts_are_of_512_words_each_256_on_and_keep_the_title(length: int, parts: list[tuple[int, int]]) -> None:
     assert split_passage(Passage("p", "The title", words(1, length))) == [
-        f"The title {words(first, last)}" for first, last in parts
+        f"The title {words(*places)}" for places in parts
     ]
 
 
@@ -148,9 +129,8 @@ def test_a_passage_has_the_score_of_its_best_part_among_all_parts(tsv: Path, tmp
         for number, part in enumerate(split_passage(passage))
     ]
     apart = BM25(Corpus.open(write_corpus(tmp_path / "parts.tsv", parts)))
-    for found, of_parts in zip(
-        BM25(corpus, split=True).search(questions, 4), apart.search(questions, len(parts)), strict=True
-    ):
+    split = BM25(corpus, split=True).search(questions, 4)
+    for found, of_parts in zip(split, apart.search(questions, len(parts)), strict=True):
         best: dict[str, float] = {}
         for part, score in of_parts:
             passage = part.split(".")[0]
@@ -186,9 +166,6 @@ def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
     monkeypatch.setattr(bm25, "_BLOCK", 3)
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "another cache"))
     assert BM25(corpus, split).search(questions, 4) == whole
-
-
-# -------------------------------------------------------------------------------------------------------------- index
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -238,8 +215,6 @@ def test_processes_that_start_together_share_one_index(tsv: Path, tmp_path: Path
     assert len([p for p in (tmp_path / "cache" / "bm25").iterdir() if p.is_dir()]) == 1
 
 
-# --------------------------------------------------------------------------------------- lm-eval-grounded retrieve
-
 METRICS = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "recall@10"]
 BM25_ON_THE_SAMPLE = """\
 metric        bm25      95 % bounds   paper (178,891 passages)
@@ -276,7 +251,7 @@ def retrieved(
     return call
 
 
-def test_the_command_prints_the_table_and_writes_the_run_which_read_again_gives_the_same(
+def test_the_command_prints_the_table_and_writes_a_run_that_gives_the_same(
     retrieved: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     first = run([command("lm-eval-grounded"), *RETRIEVE, "--retriever", "bm25", "-o", "bm25.run"], tmp_path)
@@ -345,12 +320,8 @@ def test_bm25_wakes_neither_torch_nor_transformers(tmp_path: Path) -> None:
         "import sys; from lm_eval_tasks.cli import main; status = main(sys.argv[1:]);"
         "print(status, sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
     )
-    assert (
-        run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path).stdout.splitlines()[-1] == "0 []"
-    )
-
-
-# ------------------------------------------------------------------------------------------------------- the real data
+    done = run([sys.executable, "-c", code, *RETRIEVE, "--retriever", "bm25"], tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
@@ -369,10 +340,7 @@ def test_the_papers_figures_are_those_of_its_table_4(shared: Path) -> None:
 @pytest.mark.one_python("figures of the public data")
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ({}, [0.7933, 0.8538, 0.8607, 0.8682, 0.9333]),
-        ({"bm25_split": True}, [0.7933, 0.8555, 0.8609, 0.8685, 0.9333]),
-    ],
+    [({}, [0.7933, 0.8538, 0.8607, 0.8682, 0.9333]), ({"bm25_split": True}, [0.7933, 0.8555, 0.8609, 0.8685, 0.9333])],
 )
 def test_bm25_finds_the_gold_passages_of_the_mirror(hub: str, options: dict[str, bool], expected: list[float]) -> None:
     """To the four digits they are written with: BM25 adds up a few words a passage, the same way on every machine."""
@@ -381,3 +349,53 @@ def test_bm25_finds_the_gold_passages_of_the_mirror(hub: str, options: dict[str,
     assert [found.figures[metric].value for metric in METRICS] == pytest.approx(expected, abs=5e-5)
     assert found.figures["ndcg@10"].value >= 0.86
     assert all(figure.low < figure.value < figure.high for figure in found.figures.values())
+
+
+RANK = """
+import hashlib, os, sys
+if sys.argv[2] == "1":
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from pathlib import Path
+from lm_eval_tasks.commands.retrieve import retrieve
+for split in (False, True):
+    for k in (10, 20):
+        found = retrieve("bm25", "dev", k, Path("run"), {"bm25_split": split} if split else {}, sys.argv[1])
+        lines = [line for line in Path("run").read_text().splitlines() if int(line.split()[3]) <= 10]
+        values = [round(found.figures[name].value, 4) for name in ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10")]
+        print(split, k, hashlib.sha256("\\n".join(lines).encode()).hexdigest(), values)
+"""
+
+
+def vector_code() -> list[str]:
+    """What to switch off of numpy: nothing, what needs 512 bits, everything that the processor could do without."""
+    from numpy._core import _multiarray_umath as built
+
+    there = [name for name in built.__cpu_dispatch__ if built.__cpu_features__.get(name)]
+    wide = [name for name in there if name.startswith("AVX512") or name == "X86_V4"]
+    return list(dict.fromkeys(["", " ".join(wide), " ".join(there)]))
+
+
+def printed_of(mirror: str, disabled: str, threads: str, folder: Path) -> str:
+    """What RANK prints in a process that lacks some of the processor's instructions, with one core or all."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("needs sched_setaffinity, to leave a process one core")
+    folder.mkdir()
+    environment = {"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}
+    code = [sys.executable, "-c", RANK, mirror, threads]
+    return run(code, folder, LM_EVAL_GROUNDED_CACHE=str(folder), **environment).stdout
+
+
+@pytest.mark.slow  # six processes that each build an index of 5,494 passages and rank them
+def test_every_processor_and_number_of_threads_gives_the_same_files(hub: str, tmp_path: Path) -> None:
+    """The first ten of each question, from an index built there: the same for k 10 and 20, and these four figures."""
+    found = {
+        printed_of(os.path.abspath(hub), disabled, threads, tmp_path / f"{number}-{threads}")
+        for number, disabled in enumerate(vector_code())
+        for threads in ("1", "2")
+    }
+    (printed,) = found
+    rows = [line.split(maxsplit=3) for line in printed.splitlines()]
+    whole, split = "[0.7933, 0.8538, 0.8607, 0.8682]", "[0.7933, 0.8555, 0.8609, 0.8685]"
+    assert [row[3] for row in rows] == [whole, whole, split, split]
+    assert rows[0][2] == rows[1][2]
+    assert rows[2][2] == rows[3][2]

@@ -88,9 +88,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return made
 
 
-def test_each_benchmark_is_decided_in_one_sentence(
-    demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_benchmark_has_one_sentence(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the terminal, and at the top of the page, in the same words."""
     capsys.readouterr()
     assert main(["compare", *demo.folders, "--short"]) == 0

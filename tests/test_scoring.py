@@ -149,8 +149,6 @@ def test_what_could_not_be_written_whole_is_not_left_behind(tmp_path: Path) -> N
     assert len(list(folder.iterdir())) == 2
 
 
-# --------------------------------------------------------------------------------------------- CLAPnq and mFAVA together
-
 TASKS = "clapnq_gold,clapnq_rag_llama,mfava_de"
 # So low that words of the passages are flagged: the baseline says no others.
 DETECTOR = ("detector=lexical", "detector_args=threshold=0.01")
@@ -231,9 +229,7 @@ def test_prompt_and_shots_are_those_of_the_answers(tmp_path: Path) -> None:
         assert (a["arguments"], a["prompt_hash"]) == (b["arguments"], b["prompt_hash"])
 
 
-def test_the_command_prints_the_share(
-    predicted_three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_share_is_printed(predicted_three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copied(predicted_three, tmp_path / "run")
     for path in folder.glob("samples_mfava_*"):
         path.unlink()

@@ -45,9 +45,6 @@ IN_HEADER = "lantern/4+rivers=="
 SECRETS = (TOKEN, KEY, PASSWORD, IN_ADDRESS, IN_HEADER)
 NEEDS_API = pytest.mark.skipif(find_spec("tenacity") is None, reason="the harness's API models need lm-eval[api]")
 
-
-# ------------------------------------------------------------------------------------------------- what a secret is
-
 LONG = "0123456789abcdef0123456789abcdef"
 PRIVATE = "-----BEGIN PRIVATE KEY-----"
 
@@ -114,12 +111,9 @@ def test_a_switch_a_number_and_the_name_of_a_variable_stay(value: Any) -> None:
         ("What does sk- mean, and hf_?", None),
         ("gerulata/sk-bert-base-cased, sk-characterization-of-models", None),
         ("http://localhost:8000,email=me@x.org", None),
-        ('{"u":"http://localhost:8000","m":"a@b"}', None),
-        ("https://x.org/@me/a?b=c@d", None),
-        ("the token: it ends a text", None),
-        ("eos_token=<|endoftext|>", None),
-        ('{"a": "\\ud800 b", "n": 1.0}', None),
-        ("[" * 100_000, None),
+        *((text, None) for text in ('{"u":"http://localhost:8000","m":"a@b"}', "https://x.org/@me/a?b=c@d")),
+        *((text, None) for text in ("the token: it ends a text", "eos_token=<|endoftext|>")),
+        *((text, None) for text in ('{"a": "\\ud800 b", "n": 1.0}', "[" * 100_000)),
     ],
 )
 def test_secrets_by_their_form_and_in_text(text: str, shown: str | None) -> None:
@@ -139,9 +133,8 @@ def test_every_form_of_the_table_is_a_secret_in_any_text(name: str, example: str
         text, shown = before + prefix + rest + behind, before + stays + BLANK + behind
         assert (blank(text), blank(shown)) == (shown, shown)
         hidden, (_, moved) = masked(text), blank_text(text)
-        assert (
-            hidden == before + stays + re.sub(r"\S", "x", text[len(before + stays) : len(text) - len(behind)]) + behind
-        )
+        secret = text[len(before + stays) : len(text) - len(behind)]
+        assert hidden == before + stays + re.sub(r"\S", "x", secret) + behind
         assert [moved(0), moved(len(text))] == [0, len(shown)]
     if name != "Private key":
         assert blank(f"The prefix {prefix} is no key.") == f"The prefix {prefix} is no key."
@@ -160,9 +153,6 @@ def test_every_form_of_the_table_is_a_secret_in_any_text(name: str, example: str
 @pytest.mark.slow("texts that are long enough to take measurable time")
 def test_time_is_linear(unit: str, before: str) -> None:
     assert exponent(blank, lambda size: before + unit * (size // len(unit)), 20_000, times=4) < LINEAR
-
-
-# -------------------------------------------------------------------------------------------- where settings are shown
 
 
 def test_runs_that_differ_in_the_key_alone_are_the_same(closed_book: Path, tmp_path: Path) -> None:
@@ -241,17 +231,11 @@ def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
     assert "marked_rate" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------------------------------------------ every command
-
-
 def found_in(content: bytes) -> list[str]:
     """The secrets that stand in a file or a text, in any writing."""
     writings = {
         secret: {
-            secret,
-            quote(secret, safe=""),
-            html.escape(secret),
-            json.dumps(secret)[1:-1].replace("/", "\\/"),
+            *(secret, quote(secret, safe=""), html.escape(secret), json.dumps(secret)[1:-1].replace("/", "\\/")),
             base64.b64encode(secret.encode()).decode().rstrip("="),
         }
         for secret in SECRETS
@@ -320,9 +304,7 @@ def test_no_command_shows_or_writes_a_secret(
     monkeypatch.chdir(written)
     lexical, answer = (planted(two_models / f"baseline-{name}", given / name) for name in ("lexical", "answer"))
     tagged, untagged = planted(closed_book, given / "runs" / "tagged"), planted(predicted, given / "untagged")
-    replies, articles = (
-        Path(__file__).parent / "data" / "making" / f"{name}.jsonl" for name in ("replies", "articles")
-    )
+    replies, articles = (Path(__file__).parent / f"data/making/{name}.jsonl" for name in ("replies", "articles"))
     of_articles = {"articles": str(articles), "language": "de"}
     in_this_process(["mfava_make_queries"], "replay", f"path={replies}", given / "made", metadata=of_articles)
     made = planted(files_of(given / "made"), given / "questions")

@@ -41,11 +41,8 @@ def member(name: str, kind: bytes, target: str = "") -> tuple[tarfile.TarInfo, b
 
 def test_the_table_names_every_public_file_once() -> None:
     files = sources.files()
-    assert (
-        len(files)
-        == len({(f.repository, f.path) for f in files})
-        == (18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 2 + 4 + 24 + 5 * 2 + 1 + 5 + 1)
-    )
+    assert len(files) == 18 * 9 + 4 + 1 + 4 + 31 + 25 + 1 + 10 * 2 + 4 + 24 + 5 * 2 + 1 + 5 + 1
+    assert len({(f.repository, f.path) for f in files}) == len(files)
     by_commit = {f.repository for f in files if not f.checksum and f.revision != "main"}
     assert by_commit == {"miracl/nomiracl"}
 
@@ -73,12 +70,10 @@ def tree_id(members: list[tuple[bytes, bytes]]) -> str:
 def test_the_digest_of_a_folder_is_gits(tmp_path: Path) -> None:
     for name in ("b.txt", "a-2.txt", "a.txt", "a10.txt", "ä.txt", "B.txt", ".DS_Store"):
         (tmp_path / name).write_text(f"{name}[1]\n")
-    assert digests_of(tmp_path)[1:] == (
-        "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4",
-        59,
-    )  # `git write-tree` without the hidden file
+    tree = "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4"  # `git write-tree` without the hidden file
+    assert digests_of(tmp_path)[1:] == (tree, 59)
     (tmp_path / "b.txt").write_text("b.txt[2]\n")
-    assert digests_of(tmp_path).git != "44fbf2117f9f6a3f63d5a4eeb306c88b2eb627f4"
+    assert digests_of(tmp_path).git != tree
 
 
 def test_real_files_have_their_pinned_checksums(hub: str) -> None:
@@ -108,9 +103,7 @@ def test_a_mirror_may_hold_a_file_where_it_was_published_first(hub: str, tmp_pat
     assert locate(repository, path, tmp_path) == own
 
 
-def test_the_environment_names_a_mirror_and_the_argument_is_stronger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_argument_is_stronger_than_the_environments_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         target = tmp_path / name / "github" / "primeqa" / "clapnq" / DEV
         target.parent.mkdir(parents=True)
@@ -181,9 +174,7 @@ def test_a_download_is_verified_and_kept(requests: list[str]) -> None:
     assert sources.state(github("a.tsv")) == ("verified", first)
 
 
-def test_a_download_that_was_damaged_in_the_cache_is_fetched_again(
-    requests: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_download_damaged_in_the_cache_comes_again(requests: list[str], caplog: pytest.LogCaptureFixture) -> None:
     local = sources.fetch(github("a.tsv"))
     local.write_bytes(b"damaged")
     assert sources.fetch(github("a.tsv")).read_bytes() == CONTENT
@@ -237,8 +228,6 @@ def test_a_changed_hub_file_is_refused_every_time(tmp_path: Path, monkeypatch: p
             sources.fetch(SourceFile("hub", "o/n", "main", "a.jsonl", GOOD))
 
 
-# ------------------------------------------------------------------------------------- folders of files, from one archive
-
 FOLDERS = {"data/de/": {"a.txt": b"eins[1].", "b-1.txt": b"zwei."}, "data/fi/": {"a.txt": "yksi ä".encode()}}
 TOP = "n-c0ffee"
 Member = tuple[tarfile.TarInfo, bytes]
@@ -275,9 +264,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_folders_come_in_one_download_and_are_verified(
-    serve: Callable[..., None], requests: list[str], tmp_path: Path
-) -> None:
+def test_folders_come_in_one_verified_download(serve: Callable[..., None], requests: list[str], tmp_path: Path) -> None:
     serve([plain(f"{TOP}/README.md"), *WHOLE, plain(f"{TOP}/data/sv/a.txt")])
     local = sources.fetch(GERMAN)
     assert contents(local) == FOLDERS["data/de/"]
@@ -345,9 +332,7 @@ def test_an_archive_that_unpacks_without_end_is_refused_whatever_holds_the_bytes
         sources.fetch(GERMAN)
 
 
-def test_a_download_that_a_killed_process_left_is_used(
-    serve: Callable[..., None], requests: list[str], tmp_path: Path
-) -> None:
+def test_a_killed_process_download_is_used(serve: Callable[..., None], requests: list[str], tmp_path: Path) -> None:
     serve(WHOLE)
     place = tmp_path / "cache/github/o/n/c0ffee/.c0ffee.tar.gz"
     place.parent.mkdir(parents=True)
@@ -379,18 +364,13 @@ def test_damage_is_seen_and_sets_the_exit_status(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["sources", "--mirror", "/no/where"],
-            "The mirror folder /no/where (named as `mirror`) does not exist",
-        ),
+        (["sources", "--mirror", "/no/where"], "The mirror folder /no/where (named as `mirror`) does not exist"),
         (["sources", "--fetch", "nothing*"], "no public file matches 'nothing*'"),
         (["sources", "--into", "x"], "--into needs --fetch"),
         (["sources", "--fetch", "*", "--mirror", "x"], "--mirror is read, never written"),
     ],
 )
-def test_the_command_line_says_what_is_wrong(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_is_wrong(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 

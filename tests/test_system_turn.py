@@ -12,10 +12,8 @@ import pytest
 
 from custom_metrics.usage.plain_errors import UsageError
 from lm_eval_tasks.harness.task import with_system_turn
-from tests.miniature import MINIATURE
-
-Harness = Callable[..., dict[str, Any]]
-SAMPLE = {"mirror": MINIATURE}
+from tests.conftest import Harness
+from tests.miniature import SAMPLE
 
 ALTERNATING = (
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"

@@ -47,9 +47,6 @@ def answer(text: str, reference: str = "r", language: str = "de", **more: Any) -
     return LabelledAnswer(reference, text, language, more.pop("annotations", "silver"), more.pop("spans", ()), **more)
 
 
-# Data
-
-
 def test_the_benchmarks_name_their_collections() -> None:
     assert {"mfava-gold", "mfava-silver", "mushroom"} <= collections().keys()
     assert collections()["mfava-gold"].languages == ("ar", "zh", "de", "ru", "tr")
@@ -59,9 +56,6 @@ def test_the_benchmarks_name_their_collections() -> None:
     assert kinds == {"de gold": 7, "de real": 3, "fi real": 3}
     assert [(one.name, one.documents) for one in ingredients] == [("mfava-gold", 7), ("mushroom", 6)]
     assert all(d.article.startswith("https://") and d.soft is not None for d in documents if d.annotations == "real")
-
-
-# Split by article
 
 
 def test_answers_of_an_article_stay_together() -> None:
@@ -99,13 +93,14 @@ def test_languages_and_models_are_left_out_whole_and_their_articles_with_them() 
     assert {d.answer for d in parts.learn} == {"2", "4", "6"}
     assert parts.counts == {GIVEN_UP: 1}
     assert {d.answer for d in split(documents, 0, without=["fi"]).left_out} == {"x"}
-    with pytest.raises(UsageError, match=r"--without org/bb: no language, model or family.*did you mean 'org/b'"):
-        split(documents, 0, without=["org/bb"])
-    with pytest.raises(UsageError, match="none of 10 labelled answers is left to learn from without de, fi"):
-        split(documents, 0, without=["de", "fi"])
-
-
-# Split by text, over languages
+    of_one_text = [answer(language, language, language, group="x") for language in ("de", "fi", "tr")]
+    for given, without, why in (
+        (documents, ["org/bb"], r"--without org/bb: no language, model or family.*did you mean 'org/b'"),
+        (documents, ["de", "fi"], "none of 10 labelled answers is left to learn from without de, fi"),
+        (of_one_text, ["fi"], "nothing is left to measure without fi: the other answers are about the"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            split(given, 0, without=without)
 
 
 def _invented(number: int, language: str) -> str:
@@ -187,12 +182,6 @@ def test_a_text_falls_on_one_side_in_all_its_languages_and_is_left_out_in_all() 
     assert len(parts.left_out) == parts.texts["left_out"]
 
 
-def test_what_all_are_about_cannot_be_left_out() -> None:
-    same = [answer(language, language, language, group="x") for language in ("de", "fi", "tr")]
-    with pytest.raises(UsageError, match=r"nothing is left to measure without fi: the other answers are about the"):
-        split(same, 0, without=["fi"])
-
-
 def test_translations_of_which_text_nobody_can_say_are_on_no_side() -> None:
     lone = [answer("lone", "nothing to go by", "ar", group=TRANSLATED)]
     placed = [answer("7 ar", _invented(7, "ar"), "ar", group=TRANSLATED)]
@@ -251,9 +240,6 @@ def test_no_translation_of_what_is_held_out_is_learned_from(
             assert len(own & other) / len(own | other) < 0.5, (one.reference[:99], text[:99])
 
 
-# Documents made of others
-
-
 def test_synthetic_documents() -> None:
     documents = [
         answer(f"good {n} bad", f"page {n}", spans=(Span(len(f"good {n} "), len(f"good {n} bad")),)) for n in range(10)
@@ -271,9 +257,6 @@ def test_synthetic_documents() -> None:
     assert len(synthetic(documents, 1000)) < len(documents) + 1
     assert synthetic([answer("alone", "page")], 4) == []
     assert without_spans("abcdef", [Span(4, 5), Span(1, 3), Span(2, 4)]) == "af"
-
-
-# Labels of tokens
 
 
 def test_labels_of_tokens_and_the_shares_of_annotators() -> None:
@@ -310,9 +293,7 @@ def _parts(encoded: Encoded, room: int) -> list[Example]:
 @pytest.mark.parametrize(
     ("reference", "answer", "room"), [(0, 9, 16), (5, 9, 16), (300, 9, 40), (40, 200, 40), (500, 500, 40)]
 )
-def test_each_part_of_an_answer_has_the_part_of_the_reference_that_shares_most(
-    reference: int, answer: int, room: int
-) -> None:
+def test_each_part_of_an_answer_has_the_nearest_of_the_reference(reference: int, answer: int, room: int) -> None:
     """Held against all pairs of parts: the first of the best."""
     draw = np.random.default_rng(reference)
     encoded = _encoded(draw.integers(3, 60, reference).tolist(), draw.integers(3, 60, answer).tolist())
@@ -358,9 +339,6 @@ def test_loss() -> None:
     assert token_loss(logits, torch.full((1, 4), IGNORED), shares).item() == 0
 
 
-# Recipes
-
-
 def test_recipes_are_those_of_the_papers() -> None:
     """Table 5 of the mFAVA paper."""
     table_5 = {
@@ -391,9 +369,6 @@ def test_the_command_shows_a_recipe_and_refuses_what_it_does_not_know(capsys: py
     ):
         assert main(["train", *words.split()]) == 2
         assert why in capsys.readouterr().err
-
-
-# Measuring
 
 
 class Spotter:

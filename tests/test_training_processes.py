@@ -81,9 +81,8 @@ def test_a_full_disk_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     assert "the training ended at step 5: " in full.stderr
     assert f"room in {tmp_path / 'd' / 'checkpoints'}?" in full.stderr
     assert "Traceback" not in full.stderr
-    last = run(
-        [*command(base, data, tmp_path / "last", "--held_out", "0", *STEPS), "--save_strategy", "no"], preexec_fn=limit
-    )
+    started = command(base, data, tmp_path / "last", "--held_out", "0", *STEPS)
+    last = run([*started, "--save_strategy", "no"], preexec_fn=limit)
     assert f"the detector cannot be written to {tmp_path / 'last'}: " in last.stderr
     assert "Traceback" not in last.stderr
     assert "holds files already" in run(words).stderr

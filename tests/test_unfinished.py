@@ -38,9 +38,6 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-# ------------------------------------------------------------------------------------------------------------ whole files
-
-
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a" / "x.txt"
     with whole_file(path) as partial:
@@ -132,9 +129,6 @@ def test_two_threads_write_one_file(tmp_path: Path) -> None:
     assert (names(tmp_path), (tmp_path / "x").read_text()) == (["x"], "first")
 
 
-# --------------------------------------------------------------------------------------------------------------- caches
-
-
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LM_EVAL_GROUNDED_CACHE", str(tmp_path / "cache"))
@@ -149,9 +143,6 @@ def test_a_cache_that_cannot_be_written_is_used_as_it_is(cache: Path, tmp_path: 
         lock.unlink()
     assert BM25(Corpus.open(tsv)).search(asked("violin"), 4) == expected
     assert list(cache.rglob("*.lock")) == []
-
-
-# --------------------------------------------------------------------------------------------------------------- readers
 
 
 def test_no_reader_sees_unfinished_work(tmp_path: Path) -> None:

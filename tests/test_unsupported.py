@@ -88,11 +88,8 @@ def judged(references: Any, answers: Any, language: str, questions: Any, parts: 
     found = LexicalDetector().detect(references, answers, [language] * len(answers), questions)
     rows = [*zip(answers, found, parts, strict=True)]
     of_answers = [(evidence(answer, spans, language), any(each[2] for each in of)) for answer, spans, of in rows]
-    of_sentences = [
-        (against, wrong)
-        for answer, spans, of in rows
-        for against, (*_, wrong) in zip(by_part(answer, spans, language, of), of, strict=True)
-    ]
+    by_parts = [(by_part(answer, spans, language, of), of) for answer, spans, of in rows]
+    of_sentences = [(against, wrong) for found, of in by_parts for against, (*_, wrong) in zip(found, of, strict=True)]
     answered, sentences = (Judged(*map(np.array, zip(*of, strict=True))) for of in (of_answers, of_sentences))
     return answered, sentences
 
@@ -111,10 +108,7 @@ def by_language(hub: str) -> dict[str, tuple[Judged, Judged]]:
         ]
         for code, docs in documents.items()
     }
-    return {
-        code: judged(docs["reference"], docs["answer"], code, docs["query"], parts[code])
-        for code, docs in documents.items()
-    }
+    return {code: judged(d["reference"], d["answer"], code, d["query"], parts[code]) for code, d in documents.items()}
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,7 @@ def test_search_is_exact(rows: int, block: int, questions: int, k: int) -> None:
 
 @settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 60), questions=st.integers(0, 9))
-def test_scores_are_those_of_the_whole_product_ties_and_all(
-    data: st.DataObject, seed: int, rows: int, questions: int
-) -> None:
+def test_scores_are_of_the_whole_product_with_ties(data: st.DataObject, seed: int, rows: int, questions: int) -> None:
     """Small whole numbers: sums are exact, and many scores are equal."""
     k, block = data.draw(st.integers(1, rows)), data.draw(st.integers(1, rows + 3))
     random = np.random.default_rng(seed)
@@ -184,9 +182,7 @@ def test_equal_vectors_have_equal_scores_wherever_they_stand(dimension: int) -> 
     places = rng.integers(0, 5, 1000)
     vectors = different[places]
     questions = rng.standard_normal((9, dimension)).astype(np.float32)
-    exact = np.array(
-        [[sum(map(float, q.astype(np.float64) * v.astype(np.float64))) for v in different] for q in questions]
-    )
+    exact = np.array([[sum(map(float, q.astype(float) * v.astype(float))) for v in different] for q in questions])
     order = np.argsort(-exact[:, places], axis=1, kind="stable")
     for size in (1000, 333, 7):
         blocks = [vectors[start : start + size] for start in range(0, 1000, size)]

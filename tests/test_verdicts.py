@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from custom_metrics.filters import JudgePreference, JudgeRating
 from custom_metrics.scores.judging import read_preference, read_rating
-from tests.growth import exponent
 
 RATINGS: list[tuple[str | None, int | None]] = [
     # what is asked for, and how models write it
@@ -18,14 +17,9 @@ RATINGS: list[tuple[str | None, int | None]] = [
     ("Rating:3", 3),
     ("Rating 3", 3),
     ("**Rating:** 4", 4),
-    ("```\nRating: 3\n```", 3),
-    ("| Rating | 3 |", 3),
-    ("Rating: [3]", 3),
-    ("Rating: \\boxed{3}", 3),
+    *((text, 3) for text in ("```\nRating: 3\n```", "| Rating | 3 |", "Rating: [3]", "Rating: \\boxed{3}")),
     ("\\boxed{3}", 3),
-    ('{"rating": 2}', 2),
-    ("Score: 2", 2),
-    ("Rating (faithfulness): 2", 2),
+    *((text, 2) for text in ('{"rating": 2}', "Score: 2", "Rating (faithfulness): 2")),
     ("Rating: four", 4),
     ("Rating: 4 (yes)", 4),
     ("Rating: 3/4", 3),
@@ -46,36 +40,22 @@ RATINGS: list[tuple[str | None, int | None]] = [
     ("Rating: 1-4", None),
     ("Rating: 1 2 3 4", None),
     # another scale
-    ("Rating: 3/5", None),
-    ("Rating (1-5): 3", None),
-    ("On a scale of 1 to 10, Rating: 3", None),
-    ("Rating: 3%", None),
+    *((text, None) for text in ("Rating: 3/5", "Rating (1-5): 3", "On a scale of 1 to 10, Rating: 3", "Rating: 3%")),
     # off the scale, and between its points
-    ("Rating: 0", None),
-    ("Rating: 5", None),
-    ("Rating: 4444444444444444444444", None),
-    ("Rating: -3", None),
-    ("Rating: 3.5", None),
-    ("Rating: 2-3", None),
-    ("Rating: >3", None),
-    ("Rating: not 4 but 2", None),
+    *((text, None) for text in ("Rating: 0", "Rating: 5", "Rating: 4444444444444444444444", "Rating: -3")),
+    *((text, None) for text in ("Rating: 3.5", "Rating: 2-3", "Rating: >3", "Rating: not 4 but 2")),
     # explanations
     ("All of it is in the passage.\n\nRating: 3", 3),
     ("Rating: 3\n\nThe passage has the year 1904, and 2 of the names.", 3),
     ("1. The year is right.\n2. The name is right.\n\nRating: 4", 4),
-    ("1. The answer is short.\n2. It is complete.", None),
-    ("3\n4", None),
-    ("4 of the 5 claims are supported", None),
-    ("The rating of the film was 3.", None),
-    ("Operating: 3", None),
+    *((text, None) for text in ("1. The answer is short.\n2. It is complete.", "3\n4")),
+    *((text, None) for text in ("4 of the 5 claims are supported", "The rating of the film was 3.", "Operating: 3")),
     ("I rate it 2", None),  # neither a rating by its name nor a number alone
     # of several, the last; but what a line opens with is nearer than what a sentence mentions
     ("Rating: 2\nRating: 3", 3),
     ("Rating: 4\n\nWait, the year is wrong.\n\nRating: 2", 2),
-    ("Rating: 4\nRating: 5", None),
-    ("Rating: 1. The response demands a rating of 4.", None),
-    ("Rating: 2. On reflection, Rating: 3", None),
-    ("Rating: 1 (no) to 4 (yes)", None),
+    *((text, None) for text in ("Rating: 4\nRating: 5", "Rating: 1. The response demands a rating of 4.")),
+    *((text, None) for text in ("Rating: 2. On reflection, Rating: 3", "Rating: 1 (no) to 4 (yes)")),
     ("Not a rating: 4", None),
     # what others said
     ("Rating: 1\n  > Rating: 4", 1),
@@ -93,47 +73,32 @@ RATINGS: list[tuple[str | None, int | None]] = [
     (None, None),
     ("Rating:", None),
     # what was not asked for is not guessed at, however plain it may be to a person: it is counted as unread
-    ('```json\n{"why": "1 of 2 facts", "rating": 3}\n```', None),
-    ("Rating: Three (3)", None),
-    ("Rating: ٣", None),
-    ("3 (mostly faithful)", None),
-    ("On a scale from 1 (no) to 4 (yes), Rating: 2", None),
+    *((text, None) for text in ('```json\n{"why": "1 of 2 facts", "rating": 3}\n```', "Rating: Three (3)")),
+    *((text, None) for text in ("Rating: ٣", "3 (mostly faithful)", "On a scale from 1 (no) to 4 (yes), Rating: 2")),
 ]
 
 PREFERENCES: list[tuple[str | None, str | None]] = [
     ("Preference: A", "A"),
     ("Preference: B", "B"),
     ("Preference: tie", "tie"),
-    ("Preference\n\nA", "A"),
-    ("Preference: {A}", "A"),
-    ('{"preference": "A", "why": "B has no year"}', "A"),
+    *((text, "A") for text in ("Preference\n\nA", "Preference: {A}", '{"preference": "A", "why": "B has no year"}')),
     ("Preference: Response B", "B"),
     ("Preference: A (B has no year)", "A"),
     ("Preference: A, because B has no year", "A"),
-    ("Preference: B\n\nResponse A has no year.", "B"),
-    ("My preference is B", "B"),
+    *((text, "B") for text in ("Preference: B\n\nResponse A has no year.", "My preference is B")),
     ("The preferred response is B.", "B"),
     # a letter alone
-    ("A", "A"),
-    ("Response A", "A"),
-    ("A\n\nIt has the year.", "A"),
-    ("The second invents a year.\n\nA", "A"),
+    *((text, "A") for text in ("A", "Response A", "A\n\nIt has the year.", "The second invents a year.\n\nA")),
     # ties
-    ("tie", "tie"),
-    ("Preference: tie, but B is shorter", "tie"),
-    ("Preference: draw", "tie"),
+    *((text, "tie") for text in ("tie", "Preference: tie, but B is shorter", "Preference: draw")),
     # an article is no letter
     ("Preference: A response that has the year", None),
     ("My preference is a matter of taste", None),
     ("A good answer would have the year.", None),
     # no verdict, or more than one
-    ("Preference: A or B", None),
-    ("No preference: A", None),
-    ("Preference: A for faithfulness, B for naturalness", None),
-    ("Preference: A is worse", None),
-    ("Preference: not A", None),
-    ("Preference: both are good, but A is shorter", None),
-    ("Preference: C", None),
+    *((text, None) for text in ("Preference: A or B", "No preference: A")),
+    *((text, None) for text in ("Preference: A for faithfulness, B for naturalness", "Preference: A is worse")),
+    *((text, None) for text in ("Preference: not A", "Preference: both are good, but A is shorter", "Preference: C")),
     ("Preference: \u0410", None),  # CYRILLIC CAPITAL LETTER A
     ("A: 3, B: 4", None),
     ("A\nB", None),
@@ -179,30 +144,3 @@ def test_the_last_line_as_asked_for_counts_whatever_came_before(rating: int, pre
     clean = re.sub(r"[<◁\[].*|\n[^\n]*:|scale", "", before, flags=re.DOTALL)  # no block or turn of a template
     assert read_rating(f"{clean}\nRating: {rating}") == rating
     assert read_preference(f"{clean}\nPreference: {preference}") == preference
-
-
-JUNK = [
-    *("3", ">", "\n>", " ", "\n", " \n", "(", "*_`", "1 ", "1\t", "1 - ", "(1 to ", "from "),
-    *("on a scale of ", "\u2028", "."),
-    *("Rating: ", "rating\t", 'rating" ', "rating:[=", "rating 3 out of ", "Rating: 3 - "),
-    *("rating of the ", "3\n", "a b c "),
-    *("preference ", "Preference: response ", "preference: a ", "I prefer ", "neither ", "A", "B\n"),
-    *("<think>", "{'rating'"),
-]
-
-
-@pytest.mark.one_python("how time grows")
-@pytest.mark.parametrize("junk", JUNK)
-@pytest.mark.slow("texts that are long enough to take measurable time")
-def test_anything_is_read_in_linear_time(junk: str) -> None:
-    def texts(size: int) -> tuple[str, str, str]:
-        much = junk * (size // len(junk))
-        return much, f"1{much}x", f"Rating{much} x"
-
-    def read(given: tuple[str, ...]) -> None:
-        for text in given:
-            read_rating(text)
-            read_preference(text)
-
-    assert exponent(read, texts, 4_000) < 1.5
-    read(texts(100_000))

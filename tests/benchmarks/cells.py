@@ -23,8 +23,6 @@ FEWEST = 15  # answers, to be a cell
 
 
 class Cell(NamedTuple):
-    """A model's answers in a language."""
-
     language: str
     model: str
     answers: int

@@ -48,9 +48,8 @@ class Outcome(NamedTuple):
         text = f"{100 * self.right:.1f} %" if self.measured else ""
         unmeasured = f"not measurable: {100 * (1 - self.measured):.0f} %" if self.measured < 1 else ""
         holds = not self.measured or (self.right <= bar if error else self.right >= bar)
-        return Row(
-            what, ", ".join(filter(None, (text, unmeasured))), holds, f"{'<=' if error else '>='} {100 * bar:g} %"
-        )
+        value = ", ".join(filter(None, (text, unmeasured)))
+        return Row(what, value, holds, f"{'<=' if error else '>='} {100 * bar:g} %")
 
 
 def _errors(p: Any) -> Outcome:
@@ -64,8 +63,6 @@ def _held(low: Any, high: Any, truth: float) -> Outcome:
     held = (low <= truth + 1e-12) & (truth <= high + 1e-12)
     return Outcome(float(known.mean()), float(held[known].mean()) if known.any() else 0.0)
 
-
-# ------------------------------------------------------------------------------------------------------------- means
 
 VALUES: dict[str, tuple[Callable[[Random, tuple[int, ...]], Floats], float]] = {
     "normal": (lambda rng, shape: rng.normal(1, 1, shape), 1.0),
@@ -104,10 +101,9 @@ def check_means(rounds: int = ROUNDS) -> Iterator[Row]:
             own = [draw(rng, (size,)) for size in sizes]
             errors = [of.std(ddof=1) / math.sqrt(len(of)) if len(of) > 1 else math.nan for of in own]
             reach = [1.96 * error for error in errors]
-            strata = zip(own, reach, errors, strict=True)
-            figures.append(
-                mean_of_strata([Figure(m := float(o.mean()), m - r, m + r, e, len(o)) for o, r, e in strata])
-            )
+            of_strata = zip(own, reach, errors, strict=True)
+            strata = [Figure(m := float(o.mean()), m - r, m + r, e, len(o)) for o, r, e in of_strata]
+            figures.append(mean_of_strata(strata))
         low, high = np.array([figure[1:3] for figure in figures]).T
         yield _held(low, high, truth).row(f"mean of strata of {', '.join(map(str, sizes))}"[:56], 0.93)
 
@@ -129,9 +125,6 @@ def check_means_of_scores(rounds: int = ROUNDS) -> Iterator[Row]:
             rng = np.random.default_rng(_SEED)
             low, high = np.array([defined_score.figure_of(draw(rng, size).tolist())[1:3] for _ in range(rounds)]).T
             yield _held(low, high, truth).row(f"mean of {size} scores, {name}", 0.93)
-
-
-# ------------------------------------------------------------------------------------------------------------ ratios
 
 
 def _detector(rng: Random, gold: Floats, found: Floats, passages: int) -> Floats:
@@ -210,9 +203,6 @@ def check_correlations(rounds: int = ROUNDS // 4) -> Iterator[Row]:
         yield _held(*bounds.T, truth).row(f"rank correlation, {turns} turns of 2 answers: held", 0.93)
 
 
-# ------------------------------------------------------------------------------------------------------------ shares
-
-
 def check_tiny_strata(rounds: int = ROUNDS) -> Iterator[Row]:
     """Shares of strata of 1 to 50 documents: how often equal models are called different, and how often bounds hold."""
     few = [(2, 5), (2, 10), (4, 1), (4, 3), (9, 1), (9, 5), (9, 10), (18, 1), (18, 3), (18, 10), (18, 50)]
@@ -248,9 +238,8 @@ def check_nothing_flagged(rounds: int = ROUNDS // 10) -> Iterator[Row]:
     for answers, often in ((20, 0.0), (20, 0.01), (100, 0.002), (100, 0.01)):
         rng, found = np.random.default_rng(_SEED), []
         for _ in range(rounds):
-            one, other = (
-                Rows(np.column_stack([20.0 * (rng.random(answers) < often), np.full(answers, 40.0)])) for _ in range(2)
-            )
+            words = np.full(answers, 40.0)
+            one, other = (Rows(np.column_stack([20.0 * (rng.random(answers) < often), words])) for _ in range(2))
             difference = kind.difference(one, other)
             found.append((difference.low, difference.high, difference.p))
         (low, high, p), what = np.array(found).T, f"estimated rate, {answers} answers, {often:g} flagged"

@@ -110,9 +110,8 @@ def drawn_figures(
     places, thresholds = ranking(chances, int(rng.integers(2**32)))
     times = np.isin(np.arange(len(ours)), places[:number]).astype(float)
     draw = Draw(0, (), (), thresholds)
-    rows = rows_of(
-        cell, ours, person, times, np.array([draw.inclusion(chance, number)[0] for chance in chances.tolist()])
-    )
+    included = np.array([draw.inclusion(chance, number)[0] for chance in chances.tolist()])
+    rows = rows_of(cell, ours, person, times, included)
     for metric in metrics:
         yield metric.name, metric.figure(rows), alone(metric, rows)
 

@@ -75,14 +75,12 @@ class Held(NamedTuple):
         return f"{100 * self.share:.1f} %, {self.width:.3f}"
 
 
-def annotated_answers(
-    mirror: str, collections: Sequence[str] = ("mushroom", "mfava-gold")
-) -> dict[tuple[str, str], Answers]:
+def annotated_answers(mirror: str, names: Sequence[str] = ("mushroom", "mfava-gold")) -> dict[tuple[str, str], Answers]:
     """(language, kind) to the answers, read by held-out weights."""
     from lm_eval_tasks.detection.labelled_answers import labelled_answers, readable
     from tests.development.lexical.held_out import predictions
 
-    documents = readable(labelled_answers(mirror, collections))
+    documents = readable(labelled_answers(mirror, names))
     rows = defaultdict(list)
     for document, prediction in zip(documents, predictions(documents), strict=True):
         marks = prediction.hallucinated
@@ -205,9 +203,7 @@ def of_pair(
     truths = [float(each.words @ each.marked / each.words.sum()) for each in models]
     difference, mean = truths[0] - truths[1], (truths[0] + truths[1]) / 2
     targets = [(truths[0], truths[0]), (truths[1], truths[1]), (difference, mean), (difference, mean)]
-    first_rate, second_rate, mover, student = (
-        Held.of(each, *target) for each, target in zip(bounds, targets, strict=True)
-    )
+    first_rate, second_rate, mover, student = (Held.of(b, *target) for b, target in zip(bounds, targets, strict=True))
     of_run = (_ALL, _ALL) if number >= size else (first_rate, second_rate)
     if times == ROUNDS and not all(each.meets for each in (*of_run, mover) if isinstance(each, Held)):
         return of_pair(models, number, MORE_ROUNDS)
@@ -250,7 +246,6 @@ def estimates(answers: Mapping[tuple[str, str], Answers], language: str, kind: s
 
 
 def table(header: str, rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A table in Markdown."""
     columns = header.split("; ")
     yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
     for row in rows:
@@ -273,9 +268,7 @@ def main() -> None:
             more = [of_rates(each, reading, number)[0] for reading in (guesses, opposite)]
             others.append([f"{language} {kind}", number, joined, alone, *more, of_pair(halves(each), number)[2]])
             print(*others[-1], sep="; ", file=sys.stderr, flush=True)
-    small = [
-        [" ".join(key), *(of_small_runs(each, number) for number in OF_SMALL_RUN)] for key, each in answers.items()
-    ]
+    small = [[" ".join(key), *(of_small_runs(each, n) for n in OF_SMALL_RUN)] for key, each in answers.items()]
     low = [*low_rates(answers)]
     held = [f"{number} marks: held, width" for number in (*NUMBERS, *OF_SMALL_RUN)]
     for header, rows in (

@@ -49,7 +49,6 @@ class Pair(NamedTuple):
 
 COST_3 = balanced_error.with_cost(3.0).weights
 
-
 PAIRS = (
     Pair("equal, 250/250", [0.2, 0.2], [0.2, 0.2], [250, 250]),
     Pair("traded (.2/.05), 250/250", [0.2, 0.05], [0.05, 0.2], [250, 250]),

@@ -21,6 +21,7 @@ from custom_metrics import abstention, relevance
 from custom_metrics.abstention.sentence_reading import Sentence
 from custom_metrics.reading import no_answer
 from tests.development.released_sample import released_answers
+from tests.logged_runs import lines
 
 REPLIES = Path(__file__).parents[1] / "data" / "abstention" / "replies"
 PLAIN = re.compile(r"\s*(?:yes, answer is present|i don't know)\.?\s*", re.IGNORECASE)
@@ -47,16 +48,13 @@ LAYERS: dict[str, list[tuple[Any, str, Any]]] = {
 
 
 def main(shared: Path) -> None:
-    released = [
-        (r["response"], r["language"]) for r in released_answers(shared) if not PLAIN.fullmatch(r["response"] or "")
-    ]
-    replies = [
-        json.loads(line) for path in sorted(REPLIES.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()
-    ]
+    every = ((row["response"], row["language"]) for row in released_answers(shared))
+    released = [(text, language) for text, language in every if not PLAIN.fullmatch(text or "")]
+    replies = [row for path in sorted(REPLIES.glob("*.jsonl")) for row in lines(path)]
     judged = []
     for path in sorted((shared / "reference" / "mtragun_outputs").glob("[gq]*.jsonl.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
+            rows = [json.loads(line) for line in stream]
         judged += [(r["response"], r["metrics"]["idk_eval"][0]) for r in rows if r["response"]]
     judged = [(text, verdict == 1) for text, verdict in judged if verdict in (0, 1)]
     whole: list[str] = []

@@ -40,10 +40,7 @@ def _base(base: Base, version: float) -> str:
             "output_type": "generate_until",
             **base.prompt,
             "filter_list": [
-                {
-                    "name": name,
-                    "filter": [{"function": step} if isinstance(step, str) else dict(step) for step in steps],
-                }
+                {"name": name, "filter": [{"function": of} if isinstance(of, str) else dict(of) for of in steps]}
                 for name, steps in base.filters.items()
             ],
             "process_results": _Function(base.process_results),
@@ -139,9 +136,7 @@ _Dumper.add_representer(
     _Names, lambda dumper, names: dumper.represent_sequence("tag:yaml.org,2002:seq", names, flow_style=True)
 )
 _Dumper.add_representer(_Function, lambda dumper, where: dumper.represent_scalar(_FUNCTION, str(where)))
-_Dumper.add_representer(
-    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
-)
+_Dumper.add_representer(_Quoted, lambda to, text: to.represent_scalar("tag:yaml.org,2002:str", str(text), style='"'))
 
 
 def _dumped(content: dict[str, Any], width: int = sys.maxsize) -> str:

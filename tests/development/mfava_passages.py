@@ -39,11 +39,8 @@ def _places(texts: Sequence[Set[Hashable]], passages: Mapping[int, Set[Hashable]
     sizes = [np.sqrt([*map(size, group)]) for group in (restricted, passages.values())]
     cosines = shared / np.maximum(np.outer(*sizes), 1.0)
     names, best, back = [*passages], cosines.argmax(axis=1), cosines.argmax(axis=0)
-    return {
-        text: names[place]
-        for text, place in enumerate(best)
-        if back[place] == text and cosines[text, place] >= MIN_COSINE
-    }
+    mutual = ((text, place) for text, place in enumerate(best) if back[place] == text)
+    return {text: names[place] for text, place in mutual if cosines[text, place] >= MIN_COSINE}
 
 
 def _rows(file: str, mirror: str | None) -> list[dict[str, str]]:

@@ -96,11 +96,8 @@ def add_nomiracl(sample: Excerpt) -> list[dict[str, Any]]:
                 sample.lines(f"hub/{folder}/topics/test.{subset}.tsv"), QUESTIONS, lambda row: row.split("\t")[0]
             )
             chosen[subset] = {row.split("\t")[0] for row in topics}
-            judged = [
-                row
-                for row in sample.lines(f"hub/{folder}/qrels/test.{subset}.tsv")
-                if row.split("\t")[0] in chosen[subset]
-            ]
+            every = sample.lines(f"hub/{folder}/qrels/test.{subset}.tsv")
+            judged = [row for row in every if row.split("\t")[0] in chosen[subset]]
             passages |= {row.split("\t")[2] for row in judged}
             sample.write(f"{folder}/topics/test.{subset}.tsv", topics)
             sample.write(f"{folder}/qrels/test.{subset}.tsv", judged)

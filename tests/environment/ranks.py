@@ -59,13 +59,8 @@ def main(settings: dict[str, Any]) -> None:
     if world_size > 1:
         import torch.distributed as dist
 
-        dist.init_process_group(
-            "gloo",
-            init_method=f"file://{settings['store']}",
-            rank=rank,
-            world_size=world_size,
-            timeout=timedelta(seconds=400),
-        )
+        of_rank = {"rank": rank, "world_size": world_size, "timeout": timedelta(seconds=400)}
+        dist.init_process_group("gloo", init_method=f"file://{settings['store']}", **of_rank)
         kind = distributed(kind, rank, world_size)
     results = simple_evaluate(
         model=kind(**settings["model_args"]),

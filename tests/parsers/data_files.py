@@ -24,8 +24,6 @@ from lm_eval_tasks.runs.finding import read_runs
 from tests.parsers import texts
 from tests.parsers.parser import Parser, from_file
 
-# ----------------------------------------------------------------------------------------------------------- checks
-
 
 def _labelled(content: bytes) -> None:
     for found in from_file(content, "own.jsonl", lambda path: read_labelled_lines(path, Counter())):
@@ -109,18 +107,14 @@ def _run(both: tuple[bytes, bytes]) -> None:
         assert all(isinstance(scores, dict) for scores in run.group_results.values())
 
 
-# ------------------------------------------------------------------------------------------------------------ inputs
-
 _ids = ["q1", "q2", "p1", "p2", "0", "1", "2"]
 _passage = {"title": texts.anything, "text": texts.anything}
+_span_lists = [st.lists(texts.places, min_size=2, max_size=4)]
 _labelled_answer = texts.like(
     {
-        "question": texts.anything,
-        "reference": texts.anything,
-        "answer": "Die Katze ist Astronaut.",
-        "spans": [[4, 9, "entity"], st.lists(texts.places, min_size=2, max_size=4)],
-        "soft": [[4, 9, 0.5], st.lists(texts.places, min_size=2, max_size=4)],
-        "language": st.sampled_from(["de", "", "zh"]),
+        **dict.fromkeys(("question", "reference"), texts.anything),
+        **{"answer": "Die Katze ist Astronaut.", "language": st.sampled_from(["de", "", "zh"])},
+        **{"spans": [[4, 9, "entity"], *_span_lists], "soft": [[4, 9, 0.5], *_span_lists]},
         "annotations": st.sampled_from(["real", "gold", "silver", "x", None]),
     }
 )
@@ -130,45 +124,25 @@ _article = texts.table(["Katze", "1. Wer?", "2) Wo?", "Die Katze.", " "], 4, ","
 _headers = texts.table(["title", "Reference", "reference_2", "query 1", "Query_2", "query"], 4, ",")
 _mushroom_answer = texts.like(
     {
-        "id": "a",
-        "model_input": texts.anything,
-        "model_output_text": "Die Katze.",
-        "wikipedia_url": st.sampled_from(["u", "%75"]),
+        **{"id": "a", "model_input": texts.anything, "model_output_text": "Die Katze."},
+        **{"wikipedia_url": st.sampled_from(["u", "%75"])},
         "hard_labels": [st.lists(st.integers(-1, 12), min_size=2, max_size=2)],
         "soft_labels": [{"start": texts.places, "end": texts.places, "prob": st.floats(0, 1)}],
     }
 )
 _sentence = {"sentence": texts.anything, "factuality": st.sampled_from(["Supported", "Not Supported", "x", None])}
-_judged_answer = texts.like(
-    {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
-)
-_clapnq_question = texts.like(
-    {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
-)
-_logged_question = texts.like(
-    {
-        "doc_id": st.integers(0, 3),
-        "doc": {
-            "id": "a",
-            "question": texts.anything,
-            "answerable": st.booleans(),
-            "answers": [texts.anything],
-            "passages": [{"id": "p", **_passage}],
-            "gold_ids": [texts.anything],
-            "retrieved_ids": [texts.anything],
-            "gold_ranks": [st.integers(1, 3)],
-            "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']),
-        },
-        "resps": [["a"]],
-        "filter": "none",
-    }
-)
+_judged = {"query_id": "a", "query": "Wer?", "context": [{"text": texts.anything}], "answer": [_sentence]}
+_asked = {"id": "a", "input": texts.anything, "output": [{"answer": texts.anything}], "passages": [_passage]}
+_ids_of = {"gold_ids": [texts.anything], "retrieved_ids": [texts.anything], "gold_ranks": [st.integers(1, 3)]}
+_logged_doc = {
+    **{"id": "a", "question": texts.anything, "answerable": st.booleans(), "answers": [texts.anything]},
+    **{"passages": [{"id": "p", **_passage}], **_ids_of},
+    "retriever": st.sampled_from(["{}", "[]", "null", "1", "[" * 5000, '{"name": "bm25"}']),
+}
+_logged_question = texts.like({"doc_id": st.integers(0, 3), "doc": _logged_doc, "resps": [["a"]], "filter": "none"})
 _provenance = {
-    "prompt": {"template_sha256": "a"},
-    "run": {"limit": 3},
-    "options": {"language": "de"},
-    "detector": {"name": "lexical"},
-    "not_comparable": ["a"],
+    **{"prompt": {"template_sha256": "a"}, "run": {"limit": 3}, "options": {"language": "de"}},
+    **{"detector": {"name": "lexical"}, "not_comparable": ["a"]},
 }
 _config = {
     "metric_list": [{"metric": "m", "higher_is_better": st.booleans()}],
@@ -192,13 +166,8 @@ _results = texts.like(
 ).map(lambda value: json.dumps(value).encode())
 _sample = texts.like(
     {
-        "doc_id": st.integers(0, 2),
-        "doc": {"query_id": "q1", "subset": "relevant"},
-        "resps": [["a"]],
-        "filtered_resps": ["a"],
-        "filter": st.sampled_from(["strict", "robust"]),
-        "metrics": ["m"],
-        "m": 0.5,
+        **{"doc_id": st.integers(0, 2), "doc": {"query_id": "q1", "subset": "relevant"}, "resps": [["a"]]},
+        **{"filtered_resps": ["a"], "filter": st.sampled_from(["strict", "robust"]), "metrics": ["m"], "m": 0.5},
         "arguments": {"gen_args_0": {"arg_0": "Wer?"}},
     }
 )
@@ -209,6 +178,9 @@ def _grown(line: str) -> Any:
     return lambda n: "".join(line.replace("%d", str(at)) for at in range(n // len(line) + 1)).encode()
 
 
+_in_corpus = texts.like({"docid": st.sampled_from(_ids), **_passage})
+_EMPTY_RUN = b'{"results": {}, "configs": {}, "config": {}}'
+_PASSAGE = '{"docid": "p%d", "title": "", "text": "a"}\n'
 DATA_FILES: dict[str, Parser] = {
     "labelled answers": Parser(
         _labelled,
@@ -218,19 +190,9 @@ DATA_FILES: dict[str, Parser] = {
     ),
     "NoMIRACL": Parser(
         _nomiracl,
-        st.tuples(
-            texts.table(_ids, 2, "\t"),
-            texts.table(_ids, 4, "\t"),
-            texts.lines(texts.like({"docid": st.sampled_from(_ids), **_passage})),
-        ),
+        st.tuples(texts.table(_ids, 2, "\t"), texts.table(_ids, 4, "\t"), texts.lines(_in_corpus)),
         (CorruptSource,),
-        {
-            "judgements": lambda n: (
-                b"q\ta\n",
-                _grown("q\t0\tp%d\t1\n")(n),
-                _grown('{"docid": "p%d", "title": "", "text": "a"}\n')(n),
-            )
-        },
+        {"judgements": lambda n: (b"q\ta\n", _grown("q\t0\tp%d\t1\n")(n), _grown(_PASSAGE)(n))},
     ),
     "mFAVA's articles": Parser(
         _mfava,
@@ -246,7 +208,7 @@ DATA_FILES: dict[str, Parser] = {
     ),
     "MEMERAG's answers": Parser(
         _memerag,
-        texts.lines(_judged_answer),
+        texts.lines(texts.like(_judged)),
         (CorruptSource,),
         {
             "sentences": lambda n: (
@@ -256,18 +218,13 @@ DATA_FILES: dict[str, Parser] = {
             )
         },
     ),
-    "CLAPnq's questions": Parser(_clapnq, texts.lines(_clapnq_question), (CorruptSource,)),
+    "CLAPnq's questions": Parser(_clapnq, texts.lines(texts.like(_asked)), (CorruptSource,)),
     "logged questions": Parser(_logged, texts.lines(_logged_question), (CorruptSource,), costly=True),
     "run": Parser(
         _run,
         st.tuples(_results, texts.lines(_sample)),
         (ValueError,),
-        {
-            "answers": lambda n: (
-                b'{"results": {}, "configs": {}, "config": {}}',
-                _grown('{"doc_id": %d, "doc": {}, "resps": [["a"]]}\n')(n),
-            )
-        },
+        {"answers": lambda n: (_EMPTY_RUN, _grown('{"doc_id": %d, "doc": {}, "resps": [["a"]]}\n')(n))},
         costly=True,
     ),
 }

@@ -41,7 +41,6 @@ def times(joined: str) -> dict[str, Growing]:
 
 
 def in_bytes(growing: Mapping[str, Growing]) -> dict[str, Growing]:
-    """The same inputs as the content of a file."""
     return {name: lambda n, make=make: make(n).encode() for name, make in growing.items()}  # type: ignore[misc]
 
 

@@ -36,8 +36,6 @@ from tests.parsers import texts
 from tests.parsers.data_files import DATA_FILES
 from tests.parsers.parser import Parser, from_file, in_bytes, times
 
-# ----------------------------------------------------------------------------------------------------------- checks
-
 
 def _tagged_text(annotated: str) -> None:
     text, spans = parse(annotated)
@@ -76,13 +74,15 @@ def _articles(content: bytes) -> None:
 
 
 def _final_answer(response: str) -> None:
-    final = final_answer(response)
-    assert isinstance(final, str)
-    assert len(final) <= len(response)
+    for text in (response, f"{response}x"):
+        final = final_answer(text)
+        assert isinstance(final, str)
+        assert len(final) <= len(text)
 
 
 def _labels(response: str) -> None:
     read = {nomiracl_label(response), robust_label(response, "de", "Wo ist Berlin?", ("Berlin: a city",))}
+    read.add(robust_label("{" + response, "en"))
     assert read <= {ANSWER, NO_ANSWER, INVALID}
 
 
@@ -109,10 +109,11 @@ def _broken_run(responses: list[Any]) -> None:
 
 
 def _verdicts(text: str) -> None:
-    rating, preference = read_rating(text), read_preference(text)
-    assert rating in (None, 1, 2, 3, 4)
-    assert preference in (None, "A", "B", "tie")
-    assert read_support(text) in (None, True, False)
+    for said in (f"1{text}x", f"Rating{text} x", text):
+        rating = read_rating(said)
+        assert rating in (None, 1, 2, 3, 4)
+        assert read_preference(said) in (None, "A", "B", "tie")
+        assert read_support(said) in (None, True, False)
     judged = judging.process_rating({"id": 1, "aspect": "faithfulness", "answer": text}, [str(rating or "unread")])
     assert judged["unread_rate"] == (1, int(rating is None), 1)
 
@@ -172,20 +173,12 @@ def _tables(content: bytes) -> None:
             from_file(content, name, read)
 
 
-# ------------------------------------------------------------------------------------------------------------ inputs
-
 _stored = texts.like(
     {
-        "query_id": st.sampled_from(["q1", "q2", 3]),
-        "id": st.sampled_from(["q1", 2]),
-        "response": texts.anything,
-        "results": {"m": texts.anything, "n": texts.anything},
-        "template": st.sampled_from(["vanilla", "role"]),
-        "task": "nomiracl_de",
-        "language": st.sampled_from(["de", "xx"]),
-        "subset": "relevant",
-        "model": st.sampled_from(["m", "n"]),
-        "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"},
+        **{"query_id": st.sampled_from(["q1", "q2", 3]), "id": st.sampled_from(["q1", 2]), "response": texts.anything},
+        **{"results": {"m": texts.anything, "n": texts.anything}, "template": st.sampled_from(["vanilla", "role"])},
+        **{"task": "nomiracl_de", "language": st.sampled_from(["de", "xx"]), "subset": "relevant"},
+        **{"model": st.sampled_from(["m", "n"]), "doc": {"id": st.sampled_from(["q1", 2]), "language": "de"}},
         "resps": [[texts.anything]],
     }
 )
@@ -198,11 +191,8 @@ _sample = texts.like(
     }
 )
 _measured = {
-    "source": texts.anything,
-    "precision": st.floats(),
-    "recall": st.floats(),
+    **{"source": texts.anything, "precision": st.floats(), "recall": st.floats(), "models": ["m", "n"]},
     "documents": [st.lists(st.integers(-1, 9).map(str), min_size=4, max_size=4).map(" ".join)],
-    "models": ["m", "n"],
 }
 _calibrations = texts.like(
     {
@@ -216,6 +206,8 @@ _FIELDS = ["id", "text", "q1", "Q0", "p1", "p2", "1", "2", "3", "9.5", "-1e3", "
 _TREC = texts.table(_FIELDS, 6, " ") | st.lists(
     st.tuples(*(st.sampled_from(_FIELDS[2:]) for _ in range(6))).map(" ".join), max_size=5
 ).map(lambda rows: "\n".join(rows).encode())
+_FILTERS = {"filters": lambda n: b'{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n' * (n // 43)}
+_IN = {"language": st.sampled_from(["de", "", None, 3])}
 _TAG_PIECES = "de zh cmn Hans CH - _ x pt BR yue mul und art-lojban u-co-phonebk 1996".split()
 
 PARSERS: dict[str, Parser] = {
@@ -234,7 +226,8 @@ PARSERS: dict[str, Parser] = {
         texts.answer,
         growing={
             **times("<think>¦</think>¦<|channel|>¦[INST]¦</s>¦< ¦[¦{¦```\n¦\n\n¦\n \n¦ ¦assistant\n¦\nQUESTION:"),
-            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> '),
+            **times('{"answer":¦\x1b[¦\x1b]a¦<|im_end|> ¦<|a¦<|a|> ¦<|im_start|>¦<|¦<pad> ¦<|channel>thought¦so ¦嗯'),
+            **times("<details type=reasoning>¦assistantfinal¦&lt;think&gt;¦analysis assistant "),
         },
     ),
     "replies to make data": Parser(
@@ -247,13 +240,7 @@ PARSERS: dict[str, Parser] = {
         _articles,
         texts.lines(
             texts.like(
-                {
-                    "text": texts.answer,
-                    "id": texts.json_values,
-                    "answer": texts.answer,
-                    "spans": [texts.places],
-                    "language": st.sampled_from(["de", "", None, 3]),
-                }
+                {"text": texts.answer, "id": texts.json_values, "answer": texts.answer, "spans": [texts.places], **_IN}
             )
         ),
         (UsageError, CorruptSource),
@@ -262,9 +249,10 @@ PARSERS: dict[str, Parser] = {
     "labels": Parser(
         _labels,
         texts.answer,
-        growing=times(
-            "Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if ",
-        ),
+        growing={
+            **times("Yes, answer is present ¦I don't know¦[1]¦context 1 ¦[¦a¦if a¦QUESTION: ¦<div>¦i don't know if "),
+            **times("a: ¦\"a\": ¦<a>¦\\boxed{¦1. no\n¦\\text{¦# a\n¦&#39;¦ n't¦(1) ¦not 'no idea' "),
+        },
         costly=True,
     ),
     "abstention": Parser(
@@ -276,15 +264,23 @@ PARSERS: dict[str, Parser] = {
     "no answer": Parser(
         _no_answer,
         texts.answer,
-        growing=times("the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? "),
+        growing={
+            **times(
+                "the ¦ha¦a b ¦[1] a: ¦QUESTION: ¦<div>¦\\a{¦&a;¦#¦def f\n¦ ¦\n¦ф ¦x1 ¦Wo ist Berlin? ¦a¦<¦<a ¦[¦\\¦&a"
+            ),
+            **times("[11] ¦assistant\n¦def f(¦x = (¦Read the contexts carefully.¦* "),
+        },
     ),
     "broken run": Parser(_broken_run, st.lists(texts.answer | texts.json_values, max_size=3), costly=True),
     "verdicts": Parser(
         _verdicts,
         texts.verdict,
-        growing=times(
-            "Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦Verdict: supported ¦{'¦***¦Rating (a "
-        ),
+        growing={
+            **times("Rating: ¦rating ¦> ¦\n¦ \n¦| ¦a ¦a a a ¦Rating: 3 ¦3\n¦Preference¦A¦{'¦***¦Rating (a "),
+            **times('3¦\n>¦ ¦(¦*_`¦1 ¦1\t¦1 - ¦(1 to ¦from ¦on a scale of ¦\u2028¦.¦rating\t¦rating" ¦rating:[=¦B\n'),
+            **times("rating 3 out of ¦Rating: 3 - ¦rating of the ¦preference ¦Preference: response ¦I prefer ¦neither"),
+            **times("Verdict: supported "),
+        },
     ),
     "words": Parser(
         _words, texts.of(["猫は東京にいる", "我不知道", "a" * 40]), growing=times("a¦a ¦我不知道¦哈"), costly=True
@@ -307,12 +303,7 @@ PARSERS: dict[str, Parser] = {
             "brackets": lambda n: b'{"id": 1, "response": "a"}\n' + b"[" * n,
         },
     ),
-    "samples file": Parser(
-        _samples,
-        texts.lines(_sample),
-        (CorruptSource,),
-        {"filters": lambda n: b'{"doc_id": 1, "doc": {}, "resps": [["a"]]}\n' * (n // 43)},
-    ),
+    "samples file": Parser(_samples, texts.lines(_sample), (CorruptSource,), _FILTERS),
     "calibration file": Parser(
         _calibration,
         _calibrations | texts.cut(_calibrations),

@@ -54,9 +54,7 @@ TEMPLATE = [
     *pieces("[INST]¦[/INST]¦<s>¦</s>¦<</SYS>>¦<start_of_turn>user¦<\uff5cend\uff5c>"),
     *pieces("\n\nUser: ¦\n\n### Instruction:\n¦\nQUESTION:\n¦assistant\n¦model\n¦\x1b[31m¦\x1b]0;title\x07¦\x9b2J"),
 ]
-WRAPPING = pieces(
-    '{"answer": "¦"}¦{"answer": ["¦"]}¦```json\n¦\n```¦{"Answer": ¦null¦}¦"\\ud800"¦[[[[¦"',
-)
+WRAPPING = pieces('{"answer": "¦"}¦{"answer": ["¦"]}¦```json\n¦\n```¦{"Answer": ¦null¦}¦"\\ud800"¦[[[[¦"')
 PHRASES = [
     *pieces("Yes, answer is present¦I don't know¦I don’t know¦answer is not present¦[3]¦Context 1: ¦[1] ¦unanswerable"),
     *pieces("The context does not mention¦I cannot say ¦Please answer the question¦no¦Nein¦Yes. ¦不知道¦わかりません"),

@@ -72,9 +72,7 @@ def _calibrate(documents: Sequence[LabelledAnswer], folder: Path) -> calibration
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.development.lexical", description=__doc__)
     parser.add_argument("--mirror", metavar="DIR", help="of the public files (default: LM_EVAL_GROUNDED_MIRROR)")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="default: the package's own files are replaced"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: replaces the package's own files")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     train_lexical(options.mirror, options.output)

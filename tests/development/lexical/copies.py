@@ -66,9 +66,7 @@ def collect_names(texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
         for text in language_texts:
             # Behind a word without punctuation: not behind a quote, a colon or a heading.
             inner = (text[a:b] for a, b in _within_sentences(text, language) if text[max(a - 2, 0) : a - 1].isalnum())
-            upper[language].update(
-                word for word in inner if len(word) >= _LETTERS and word.istitle() and word.isalpha()
-            )
+            upper[language].update(w for w in inner if len(w) >= _LETTERS and w.istitle() and w.isalpha())
             lower[language].update(token for token in TOKEN.findall(text) if token[0].islower())
     others = [language for language in upper if language not in _CAPITALISES_NOUNS]
     names = {}

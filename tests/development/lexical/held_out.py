@@ -114,9 +114,6 @@ def _overlap(document: LabelledAnswer, prediction: Prediction) -> tuple[float, f
     return iou(hard, flagged), rho(votes, scores, len(document.answer))
 
 
-# Reliability
-
-
 def bins(probabilities: NDArray[np.float64], hallucinated: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
     """The mean probability of the words in each of ten bins of equal width, the share of them that is hallucinated, and
     their number; from low to high, without empty bins."""
@@ -153,11 +150,7 @@ def draw(curves: Mapping[str, list[tuple[float, float, int]]], path: Path) -> No
     pyplot.close(figure)
 
 
-# The command
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures, draw the diagram."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mirror")
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
@@ -176,9 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = {"real": "real answers, marked by people", "gold": "inserted errors, marked by people"}
         kinds = np.array([document.annotations for document in documents])
         numbers = {label: np.flatnonzero(kinds == kind) for kind, label in names.items()}
-        draw(
-            {label: bins(*_words([predicted[n] for n in of_kind])) for label, of_kind in numbers.items()}, options.plot
-        )
+        curves = {label: bins(*_words([predicted[n] for n in of_kind])) for label, of_kind in numbers.items()}
+        draw(curves, options.plot)
 
 
 def _line(name: str, row: Mapping[str, float]) -> str:

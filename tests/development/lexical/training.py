@@ -215,25 +215,11 @@ def _train(samples: _Words, seed: int) -> bytes:
     copied = samples.of_kind(COPIED, _RARE)
     groups, counts = np.unique(samples.group[~copied], return_counts=True)
     training = {
-        "seed": seed,
-        "lightgbm": lightgbm.__version__,
-        "recipe": dict(RECIPE),
-        "trees": TREES,
-        "share": SHARE,
-        "real_weight": REAL_WEIGHT,
-        "asked_real": ASKED_REAL,
-        "uncased": UNCASED,
-        "asked": ASKED,
-        "unrelated": UNRELATED,
-        "cleaned": CLEANED,
-        "copies": COPIES,
-        "swapped": list(SWAPPED),
-        "copied_weight": COPIED_WEIGHT,
-        "last_trees": LAST_TREES,
-        "amid": AMID,
-        "amid_trees": AMID_TREES,
-        "amid_copied_weight": AMID_COPIED_WEIGHT,
-        "copied_words": int(copied.sum()),
+        **{"seed": seed, "lightgbm": lightgbm.__version__, "recipe": dict(RECIPE), "trees": TREES, "share": SHARE},
+        **{"real_weight": REAL_WEIGHT, "asked_real": ASKED_REAL, "uncased": UNCASED, "asked": ASKED},
+        **{"unrelated": UNRELATED, "cleaned": CLEANED, "copies": COPIES, "swapped": list(SWAPPED)},
+        **{"copied_weight": COPIED_WEIGHT, "last_trees": LAST_TREES, "amid": AMID, "amid_trees": AMID_TREES},
+        **{"amid_copied_weight": AMID_COPIED_WEIGHT, "copied_words": int(copied.sum())},
         "words": dict(zip(groups.tolist(), counts.tolist(), strict=True)),
         "families": sorted(set(samples.family.tolist()) - {""}),
         "data": "mFAVA (Islam et al. 2025), Creative Commons; Mu-SHROOM (Vázquez et al. 2025), CC BY 4.0; contexts of "
@@ -348,12 +334,8 @@ def to_bytes(
         arrays: of all trees: `feature` and `number` (nodes,), `nodes` (trees,), as in ``from_bytes``.
         threshold, spread, names, training: see ``Forest``.
     """
-    metadata = {
-        "format": lexical.FORMAT,
-        "threshold": repr(threshold),
-        "spread": repr(spread),
-        "features": " ".join(names),
-    }
+    features = " ".join(names)
+    metadata = {"format": lexical.FORMAT, "threshold": repr(threshold), "spread": repr(spread), "features": features}
     metadata["training"] = json.dumps(training, sort_keys=True, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
     kinds = {np.dtype(kind).newbyteorder("<"): name for name, kind in lexical.TYPES.items()}
@@ -361,11 +343,8 @@ def to_bytes(
     for name, array in sorted(arrays.items()):
         kind = array.dtype.newbyteorder("<")
         data = array.astype(kind).tobytes()
-        header[name] = {
-            "dtype": kinds[kind],
-            "shape": list(array.shape),
-            "data_offsets": [len(body), len(body) + len(data)],
-        }
+        start = len(body)
+        header[name] = {"dtype": kinds[kind], "shape": list(array.shape), "data_offsets": [start, start + len(data)]}
         body += data
     text = json.dumps(header, sort_keys=True).encode()
     text += b" " * (-len(text) % 8)
