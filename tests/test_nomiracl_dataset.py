@@ -87,9 +87,7 @@ def test_a_question_has_ten_passages_the_relevant_first(mirror: Mirror) -> None:
         ({"qrels_relevant": judged([*IDS[:10], IDS[0]])}, "1 judgements listed twice (the first counts)"),
     ],
 )
-def test_blemishes_are_survived_and_counted(
-    mirror: Mirror, changed: Files, reported: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_blemishes_are_counted(mirror: Mirror, changed: Files, reported: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         documents = load("de", mirror=mirror(**changed))["evaluation"]
     assert len(documents) == 2
@@ -166,9 +164,7 @@ def test_a_subset_without_questions_is_said_aloud(mirror: Mirror, caplog: pytest
     assert "nomiracl_de: no relevant question in split test; there will be no rates over them" in caplog.messages
 
 
-def test_judged_questions_that_the_topics_lack_are_counted_over_both_subsets(
-    mirror: Mirror, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_judged_questions_without_a_topic_are_counted_of_both(mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
     changed = {
         "qrels_relevant": "".join(judged(IDS[:10], query) for query in ("a#0", "x", "y")),
         "qrels_non_relevant": "".join(judged(IDS[:10], query) for query in ("b-0", "x")),
@@ -227,9 +223,7 @@ def words_and_marks(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_passages_are_cut_behind_a_number_of_tokens(
-    words_and_marks: str, mirror: Mirror, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_passages_are_cut_behind_tokens(words_and_marks: str, mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
     cut = dataset._cutter(3, words_and_marks)
     texts = ["The river Danube flows.", "The  river  Danube", "The  river", ""]
     assert [cut(text) for text in texts] == ["The river Danube", "The  river  Danube", "The  river", ""]
