@@ -39,6 +39,7 @@ ABSTENTIONS = [
     (None, "В тексте об этом не говорится."),
 ]
 
+STAFF = "While its staff cannot provide you with legal advice, they can suggest it."
 ANSWERS = [
     ("en", "The author is unknown, but the work dates from the 15th century."),
     ("en", "He answered 'I don't know' to every question."),
@@ -52,7 +53,7 @@ ANSWERS = [
     (None, "The Freedom of Information Act was passed in 1966."),
     (None, "No se sabe quién lo escribió, pero data del siglo XV."),
     ("en", "Yes, answer is present in [3]."),
-    ("en", "Yes, you can visit a law library. Its staff cannot provide you with legal advice, but can suggest it."),
+    ("en", f"Yes, you can visit a law library. {STAFF}"),
     ("en", "   "),
     (None, None),
     ("de", "Er antwortete auf jede Frage „Ich weiß nicht“."),

@@ -188,9 +188,7 @@ def test_a_new_benchmark_says_where_its_numbers_come_from(evaluated: dict[str, A
     assert evaluated["configs"]["capitals_no"]["custom_dataset"] == "dataset.load"
 
 
-def test_a_new_benchmark_has_options_and_says_what_is_misspelt_or_missing(
-    harness: Harness, capitals: Path, mirror: Path, tmp_path: Path
-) -> None:
+def test_a_new_benchmarks_options_and_mistakes(harness: Harness, capitals: Path, mirror: Path, tmp_path: Path) -> None:
     run = {"include_path": [str(capitals)]}
     task, model = ["capitals_no"], ("grounded-baseline", "strategy=lexical")
     got = harness(task, *model, metadata={"mirror": str(mirror), "split": "dev"}, **run)

@@ -127,9 +127,7 @@ def tags(harness: Harness, tmp_path: Path, model_args: str) -> set[str]:
     return {sample["resps"][0][0].split("</hallucination>")[0] for sample in got["samples"][task]}
 
 
-def test_detectors_versions_and_options_have_own_tags(
-    harness: Harness, flagging: type[Flagging], tmp_path: Path
-) -> None:
+def test_detectors_versions_and_options_have_tags(harness: Harness, flagging: type[Flagging], tmp_path: Path) -> None:
     settings = {"detector=a": 1, "detector=b": 1, "detector=a,version=2": 1, "detector=a,length=3": 3}
     for _ in range(2):  # the second time, all of them are kept
         for model_args, length in settings.items():

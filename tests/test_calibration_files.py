@@ -350,8 +350,6 @@ def test_what_an_estimate_rests_on_is_said_and_recorded(calibration: str, caplog
 
 
 HOLD = 0.93
-
-
 NUMBERS = [5, *(pytest.param(number, marks=pytest.mark.slow("400 estimates")) for number in (10, 20))]
 
 

@@ -140,9 +140,7 @@ NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="detectors o
         ),
     ],
 )
-def test_what_would_end_it_is_said(
-    arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_ends_it_is_said(arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, 1, *arguments)
     (found,) = problems(lines)
     assert problem in found

@@ -106,9 +106,7 @@ def test_shots_are_turns_of_a_chat(tasks: dict[str, Any]) -> None:
     ("name", "cue", "abstains"),
     [("", "answer: ", "unanswerable"), ("_gpt", "agent: ", DECLINES), ("_llama", "[answer]: ", DECLINES)],
 )
-def test_1_0_is_an_answerable_example_and_1_1_adds_an_unanswerable_one(
-    tasks: dict[str, Any], name: str, cue: str, abstains: str
-) -> None:
+def test_1_1_has_an_unanswerable_example_beside_1_0s(tasks: dict[str, Any], name: str, cue: str, abstains: str) -> None:
     texts = [prompt(tasks[f"clapnq_gold{name}"], ONE, shots) for shots in (0, 1, 2)]
     for said, times in (
         (f"{cue}Builders drove great numbers", [0, 1, 1]),

@@ -132,9 +132,7 @@ def test_a_new_command_is_a_new_file(
         (["export", "tasks", "x"], "export tasks: error: the following arguments are required: -o/--output"),
     ],
 )
-def test_what_the_command_line_does_not_know_is_an_error(
-    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_known_is_an_error(arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2

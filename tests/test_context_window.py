@@ -32,6 +32,7 @@ OF_API = ("max_gen_toks",)
 SIZE = {"max_length": 2048, "max_gen_toks": 256}
 API: dict[str, Any] = {"tokenized_requests": True, "max_length": 2047, "_max_gen_toks": 256}
 TOKENIZER = SimpleNamespace(model_max_length=512)
+MIDDLE, INPUT = {**SIZE, "truncation_side": "middle"}, {**SIZE, "max_input_len": 1024, "max_output_len": 512}
 CUT_TO_512 = {**SIZE, "truncation": True, "tokenizer": TOKENIZER}
 
 
@@ -56,9 +57,9 @@ def made(kinds: str, **attributes: Any) -> Any:
         ("HFLM TemplateLM", {**SIZE, "backend": "seq2seq"}, Window(2048, 256, ())),
         ("HFLM TemplateLM", CUT_TO_512, Window(2048, 256, longest_prompt=512, side="end")),
         ("HFLM TemplateLM", {**SIZE, "max_length": 10**30}, None),
-        ("VLLM", {**SIZE, "truncation_side": "middle"}, Window(2048, 256, argument="max_model_len", side="middle")),
+        ("VLLM TemplateLM", MIDDLE, Window(2048, 256, argument="max_model_len", side="middle")),
         ("SGLangLM TemplateLM", SIZE, Window(2048, 256, OF_API, argument="max_model_len")),
-        ("TRTLLM", {**SIZE, "max_input_len": 1024, "max_output_len": 512}, Window(1536, 256, argument="max_input_len")),
+        ("TRTLLM TemplateLM", INPUT, Window(1536, 256, argument="max_input_len")),
         ("NeMoLM LM", SIZE, Window(2048, 256, OF_API)),
         ("MegatronLMEval LM", SIZE, Window(2048, 256, OF_API, argument="seq_length")),
         ("ONNXRuntimeLM _ONNXLMBase TemplateLM", SIZE, None),

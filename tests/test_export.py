@@ -112,9 +112,7 @@ def copy_of_sample(folder: Path) -> Path:
     return folder
 
 
-def test_what_has_no_answer_is_left_out_and_where_the_gold_passage_was_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_answer_is_left_out_and_gold_places_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output, mirror = tmp_path / "train.jsonl", copy_of_sample(tmp_path / "mirror")
     assert main(["export", "clapnq", "--setting", "rag-gold", "--mirror", str(mirror), "-o", str(output)]) == 0
     assert capsys.readouterr().out.splitlines() == [

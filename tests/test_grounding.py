@@ -228,7 +228,8 @@ THAI = "สวัสดีชาวโลก"
 
 
 @pytest.mark.parametrize(
-    ("text", "others"), [(THAI, 10), ("ฉันชอบ Bangkok", 5), ("Москва", 6), ("東京都は日本の首都です", 11)]
+    ("text", "others"),
+    [(THAI, 10), ("ฉันชอบ Bangkok", 5), ("Moscow (Москва)", 6), ("東京都は日本の首都です", 11)],
 )
 def test_rouge_of_another_script_is_refused(text: str, others: int) -> None:
     with pytest.raises(UsageError, match=f"{others} of .* in another script"):

@@ -97,6 +97,33 @@ LANGUAGES = Path(calibrations.__file__).parents[1] / "lm_eval_tasks/mfava/langua
 NAMES = dict(line.split("\t")[:2] for line in LANGUAGES.read_text("utf-8").lower().splitlines())
 
 
+def corpus(rng: np.random.Generator, prevalence: float) -> np.ndarray:
+    """Word counts (tp, fp, fn, tn) of 100 documents whose prevalence and error rates vary from one to the next."""
+    total = rng.integers(60, 240, 100)
+    hallucinated = rng.binomial(total, rng.beta(8 * prevalence, 8 * (1 - prevalence), 100))
+    tp = rng.binomial(hallucinated, rng.beta(11.25, 3.75, 100))
+    fp = rng.binomial(total - hallucinated, rng.beta(2.25, 12.75, 100))
+    return np.stack([tp, fp, hallucinated - tp, total - hallucinated - fp], axis=1)
+
+
+@pytest.mark.one_python("how often bounds hold the truth")
+@pytest.mark.parametrize("corpora", [200, pytest.param(1000, marks=pytest.mark.slow("bounds of 1,000 corpora, twice"))])
+@pytest.mark.parametrize(("prevalence", "equation_1", "covers"), [(0.10, 0.204, 0.0), (0.35, 0.35, 0.95)])
+def test_intervals_when_prevalence_shifts(prevalence: float, equation_1: float, covers: float, corpora: int) -> None:
+    """Calibrated at 35 %. Rogan-Gladen is right at 10 %, too; Equation 1 says 20 % there and never holds the truth."""
+    rng, rates = np.random.default_rng(7), []
+    for _ in range(corpora):
+        counts = corpus(rng, prevalence)
+        flagged = np.stack([counts[:, :2].sum(axis=1), counts.sum(axis=1)], axis=1)
+        got = estimate(flagged, measured_errors(corpus(rng, 0.35), 500))
+        rates.append([got.rogan_gladen[:3], got.estimated[:3]])
+    value, low, high = np.array(rates).T
+    held = ((low <= prevalence) & (prevalence <= high)).mean(axis=1)
+    wider = math.sqrt(2000 / corpora)  # the tolerances are some four standard errors of means over 2,000 corpora
+    assert held == pytest.approx([0.95, covers], abs=0.02 * wider)
+    assert value.mean(axis=1) == pytest.approx([prevalence, equation_1], abs=0.003 * wider)
+
+
 @pytest.mark.parametrize(
     ("wild", "calibration", "expected"),
     [

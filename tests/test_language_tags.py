@@ -24,7 +24,7 @@ def test_a_tag_gives_the_code_that_our_tables_know(tag: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("tags", "says"),
     [
-        ("|xx|klingonisch|de-|../de|de\n|en-QQQQQ1-|1|💥".split("|"), "is not a language; give a BCP 47 tag, such"),
+        ("|xx|klingonisch|de-|../de|de\n|en-QQQQQ1-|1|💥".split("|"), "not a language; give a BCP 47 tag, such as de"),
         (["german"], "did you mean 'de'"),
         (["Cantonese"], "did you mean 'yue'"),
         (["und", "mul", "zxx", "x-mine"], "does not name one language"),

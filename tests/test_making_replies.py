@@ -199,6 +199,7 @@ def test_a_text_with_replaced_or_added_words_is_read_back(text: list[str], error
 
 
 SOURCE = "The Elbe rises in <entity>Poland</entity>. <subjective>It is lovely.</subjective>"
+FRENCH = "L'Elbe prend sa source en <entity>Pologne</entity>. <subjective>Elle est belle.</subjective>"
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ SOURCE = "The Elbe rises in <entity>Poland</entity>. <subjective>It is lovely.</
         ("Die Elbe entspringt in <entity>Polen</entity>. Sie ist schön.", "other tags than before"),
         ("Die Elbe entspringt in <entity>Polen. <subjective>Sie ist schön.</subjective>", "other tags than before"),
         ("Die Elbe entspringt in <ort>Polen</ort>. <subjektiv>Sie ist schön.</subjektiv>", "other tags than before"),
-        ("L'Elbe naît en <entity>Pologne</entity>. <subjective>Elle est belle.</subjective>", "another language"),
+        (FRENCH, "another language"),
     ],
 )
 def test_a_translation_has_the_tags_of_its_source(reply: str, reason: str | None) -> None:

@@ -23,9 +23,7 @@ MOUSE = [  # what is dragged over, and the whole words of it
 
 
 @pytest.mark.parametrize(("language", "part", "words"), MOUSE)
-def test_marked_by_mouse_reloaded_and_saved_to_the_character(
-    started: Start, language: str, part: str, words: str
-) -> None:
+def test_marked_by_mouse_reloaded_saved_to_the_character(started: Start, language: str, part: str, words: str) -> None:
     """Whole words are marked unless that is switched off."""
     page = started(content(language))
     drag(page, part)

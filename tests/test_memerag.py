@@ -144,9 +144,7 @@ DOC = {
         ("I cannot do that.", [0, 1, 2, 0], [1, 0, 0], [0, 0, 5, 4]),  # lost: wrong on every sentence
     ],
 )
-def test_a_sentence_is_flagged_where_a_word_of_it_is(
-    tagged: str, counts: list[int], shares: list[float], words: list[int]
-) -> None:
+def test_a_word_flags_its_sentence(tagged: str, counts: list[int], shares: list[float], words: list[int]) -> None:
     """What is hard to tell counts nowhere, neither as a sentence nor with its words."""
     values = process_sentence_results(DOC, [tagged])
     assert values["balanced_accuracy"] == values["sentence_f1"] == counts

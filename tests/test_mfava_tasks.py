@@ -136,9 +136,7 @@ def test_a_model_that_always_abstains_makes_nothing_up(harness: Harness) -> None
         assert (got[task]["abstention_rate,answer"], got[task]["detected_rate,answer"]) == (1, 0)
 
 
-def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
-    run_third: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_calibration_no_estimates_but_one_warning_how(run_third: Run, caplog: pytest.LogCaptureFixture) -> None:
     got = run_third("mfava_de", "mfava_fi")
     result = got["results"]["mfava_de"]
     assert result["detected_rate,answer"] > 0
@@ -151,7 +149,7 @@ def test_without_calibration_there_are_no_estimates_and_one_warning_says_how(
 
 @pytest.mark.parametrize(
     ("documents", "warning"),
-    [([[30, 50, 70, 150]], "a difference under 10%"), ([[6, 0, 2, 400]], "the answers are unlike the texts that the")],
+    [([[30, 50, 70, 150]], "difference under 10%"), ([[6, 0, 2, 400]], "texts that the detector was measured on")],
 )
 def test_a_doubtful_estimate_is_said_to_be_one(
     run_third: Run, caplog: pytest.LogCaptureFixture, documents: list[list[int]], warning: str

@@ -251,9 +251,7 @@ def test_an_answer_knows_its_task_from_its_line_or_the_name_of_its_file(
     "line",
     ["{", "7", '{"response": "a"}', '{"id": 1}', '{"doc": {}, "resps": [["a"]]}', '{"doc": {"id": 1}, "resps": []}'],
 )
-def test_a_line_that_is_no_stored_answer_is_passed_over_and_said(
-    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_answer_is_passed_over_and_said(tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "a.jsonl", line, {"id": 2, "response": None}, {"id": 3, "response": ["x"]})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         assert asked(Replay(str(path)), request(2), request(3)) == ["", ""]
@@ -294,14 +292,16 @@ def test_the_files_of_the_answers_go_into_the_results(tmp_path: Path) -> None:
         assert Replay(str(tmp_path / place)).get_model_info() == {"answers_from": files}
 
 
+OTHERS = [request(9, "u"), request(8, "v")]
+A, TWO = {"path": "a.jsonl"}, {"id": 1, "results": {"m": "a", "n": "b"}}
 REFUSED: list[tuple[list[Any], dict[str, str], str]] = [
     ([], {}, "say where the answers are: --model_args path=FILE_OR_FOLDER$"),
     ([], {"path": "none"}, r"no file of answers .*\.jsonl\.gz\) at none$"),
     ([], {"path": "a.jsonl", "missing": "x"}, "missing='x' is none of refuse, skip, empty$"),
-    (["{", "[]"], {"path": "a.jsonl"}, "none of the 2 lines of a.jsonl is a stored answer. A line is"),
+    (["{", "[]"], A, "none of the 2 lines of a.jsonl is a stored answer. A line is a JSON object with"),
     ([""], {"path": "a.jsonl"}, "no answers in a.jsonl$"),
     ([RELEASED], {"path": "a.jsonl", "model": "x"}, r"no answers of model 'x' in a.jsonl; they hold those of \['m'\]$"),
-    ([{"id": 1, "results": {"m": "a", "n": "b"}}], {"path": "a.jsonl"}, r"the files hold answers of several models"),
+    ([TWO], A, r"the files hold answers of several models; say model=NAME, one of \['m', 'n'\]$"),
 ]
 
 
@@ -327,9 +327,9 @@ def test_an_answer_that_names_the_task_is_nearer(tmp_path: Path) -> None:
     ("missing", "requests", "says"),
     [
         ("refuse", [request(9), request(1, number=1)], "documents without a stored answer in .*: 1 of 2 of t. Among"),
-        ("refuse", [request(1), request(9, "u"), request(8, "v")], "1 of 1 of u, 1 of 1 of v. Leave u, v out of"),
+        ("refuse", [request(1), *OTHERS], "1 of 1 of u, 1 of 1 of v. Leave u, v out of --tasks"),
         ("refuse", [request(9, "u"), request(8)], "none of the 2 documents of t, u has .*e.g. '1'; asked for e.g. '9'"),
-        ("skip", [request(1), request(9, "u")], "no document of u has .*leaves nothing to score; leave it"),
+        ("skip", [request(1), OTHERS[0]], "no document of u has .*leaves nothing to score; leave it out of --tasks"),
     ],
 )
 def test_documents_without_an_answer_are_refused(tmp_path: Path, missing: str, requests: list[Any], says: str) -> None:
@@ -338,9 +338,7 @@ def test_documents_without_an_answer_are_refused(tmp_path: Path, missing: str, r
         asked(Replay(str(path), missing=missing), *requests)
 
 
-def test_documents_without_an_answer_are_skipped_or_empty_where_that_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_an_answer_documents_are_skipped_or_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "a.jsonl", {"id": 1, "response": "a"})
     with caplog.at_level(logging.WARNING, "lm_eval"):
         skipped = asked(Replay(str(path), missing="skip"), request(1), request(9, number=1))

@@ -211,9 +211,7 @@ def words_and_marks(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_passages_are_cut_behind_a_number_of_tokens(
-    words_and_marks: str, mirror: Mirror, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_passages_are_cut_behind_tokens(words_and_marks: str, mirror: Mirror, caplog: pytest.LogCaptureFixture) -> None:
     cut = dataset._cutter(3, words_and_marks)
     texts = ["The river Danube flows.", "The  river  Danube", "The  river", ""]
     assert [cut(text) for text in texts] == ["The river Danube", "The  river  Danube", "The  river", ""]

@@ -149,9 +149,7 @@ def test_means_and_shares_are_by_passage() -> None:
         ([([1, 0], "ab"), ([math.nan], "a"), ([1, 0], "ab")], [1, 0]),
     ],
 )
-def test_the_error_of_a_mean_over_languages_is_by_passage(
-    strata: list[tuple[list[float], str]], rows: list[float]
-) -> None:
+def test_errors_of_means_over_languages_go_by_passage(strata: list[tuple[list[float], str]], rows: list[float]) -> None:
     found = error_across([Rows(np.array(values, float), [*names]) for values, names in strata])
     assert found == pytest.approx(np.std(rows, ddof=1) / math.sqrt(len(rows)))
 

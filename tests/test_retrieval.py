@@ -158,9 +158,7 @@ def test_parts_are_off_unless_asked_for_and_have_an_index_of_their_own(tsv: Path
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_passages_are_read_in_blocks_and_rank_as_if_they_were_not(
-    tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
-) -> None:
+def test_blocks_of_passages_rank_alike(tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool) -> None:
     corpus, questions = long_corpus(tmp_path), asked("violin w4000", "w17")
     whole = BM25(corpus, split).search(questions, 4)
     monkeypatch.setattr(bm25, "_BLOCK", 3)

@@ -180,9 +180,7 @@ def predicted_three(shared_once: SharedOnce) -> Path:
     return files_of(made)
 
 
-def test_two_steps_give_the_numbers_and_spans_of_one(
-    one_step: Path, predicted_three: Path, calibration: str, tmp_path: Path
-) -> None:
+def test_two_steps_give_what_one_does(one_step: Path, predicted_three: Path, calibration: str, tmp_path: Path) -> None:
     """Answers of both benchmarks in one folder."""
     before = results_of(predicted_three)
     assert before["results"]["clapnq_gold"]["bypass,answer"] == 999

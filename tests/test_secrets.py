@@ -204,9 +204,7 @@ def test_errors_quote_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" in said
 
 
-def test_a_page_that_is_sent_away_holds_no_key_of_a_log_and_its_marks_still_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_sent_away_has_no_key_and_its_marks_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         {
             "id": f"{KEY}{number}",

@@ -63,9 +63,7 @@ MEMERAG = ("de", "en", "es", "fr", "hi")
 
 
 @pytest.mark.parametrize(("strategy", "hallucination", "error"), [("abstain", 0.0, 1.0), ("answer", 1.0, 0.0)])
-def test_the_trivial_strategies_have_the_trivial_rates(
-    harness: Harness, strategy: str, hallucination: float, error: float
-) -> None:
+def test_trivial_strategies_trivial_rates(harness: Harness, strategy: str, hallucination: float, error: float) -> None:
     prompts = [f"nomiracl_sw{suffix(prompt)}" for prompt in PROMPTS]
     results = harness(prompts, "grounded-baseline", f"strategy={strategy}", metadata={"mirror": MINIATURE})
     for task in prompts:

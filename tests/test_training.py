@@ -144,7 +144,8 @@ def test_the_folder_has_all_that_a_detector_needs(made: Made, tmp_path: Path) ->
     assert detector.categories == [None, HALLUCINATION]
     assert "threshold" not in detector.version
     assert "threshold=0.99" in load_detector(str(made.folder), threshold=0.99).version
-    for content, why in (({"threshold": "high"}, "'high' is not a number"), ({"form": "pears"}, "'pears' is none of")):
+    high = "threshold: 'high' is not a number"
+    for content, why in (({"threshold": "high"}, high), ({"form": "pears"}, "'pears' is none of")):
         folder = shutil.copytree(made.folder, tmp_path / why)
         (folder / "detector.json").write_text(json.dumps(content), "utf-8")
         with pytest.raises(UnusableDetector, match=why):
@@ -188,9 +189,7 @@ def test_the_card_says_what_went_in_and_how_good_it_is(made: Made, bases: dict[s
     assert "| left out | it | real | 23 |" in made.printed
 
 
-def test_the_calibration_beside_the_detector_is_found_and_corrects_the_harness_rates(
-    made: Made, harness: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_calibration_beside_the_detector_corrects_rates(made: Made, harness: Callable[..., dict[str, Any]]) -> None:
     found = calibrations.by_identity(calibration_of(str(made.folder), {}, None))
     detector = load_detector(str(made.folder))
     assert dict(found.detector) == {"name": str(made.folder), "version": detector.version, "licence": detector.licence}
