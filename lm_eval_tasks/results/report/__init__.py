@@ -26,18 +26,17 @@ from lm_eval_tasks.results.compare.tables import render as render_comparison
 from lm_eval_tasks.results.compare.tables import reservations
 from lm_eval_tasks.results.compare.verdicts import verdicts
 from lm_eval_tasks.results.formats import PAGE, Section, render_sections, short_names
-from lm_eval_tasks.results.report.documents import ReadAnswers, caching_reader, read_documents
-from lm_eval_tasks.results.report.drawing import Plot
-from lm_eval_tasks.results.report.headlines import headlines, sections_by, title_of
-from lm_eval_tasks.results.report.page import markdown_template, render
-from lm_eval_tasks.results.report.page.summary import Overview, common_doubts, numbers, origins, overviews
-from lm_eval_tasks.results.report.plots import plots_of
-from lm_eval_tasks.results.reproduce import command_files
 from lm_eval_tasks.runs import Run, TaskRun, labels
 from lm_eval_tasks.runs.other_tasks import described_run
 
 if TYPE_CHECKING:
     import pandas
+
+    from lm_eval_tasks.results.report.documents import ReadAnswers
+    from lm_eval_tasks.results.report.drawing import Plot
+    from lm_eval_tasks.results.report.page.summary import Overview
+
+# What only pages need is imported where it is used: `compare` prints without it.
 
 __all__ = ["BYTES", "FIGURE_COLUMNS", "MOST_READ", "PER_TASK", "Report", "write_report"]
 
@@ -55,6 +54,12 @@ FIGURE_COLUMNS = "model folder date benchmark group column metric title value lo
 the figure with its 95 % bounds; its rank; and doubts about the run."""
 
 
+def _caching_reader() -> ReadAnswers:
+    from lm_eval_tasks.results.report.documents import caching_reader
+
+    return caching_reader()
+
+
 @dataclass(frozen=True)
 class Report:
     """Runs, and what the board says of them."""
@@ -62,7 +67,7 @@ class Report:
     runs: Mapping[str, Run]  # by label
     comparison: Comparison | None = None  # None of one run, or where nothing can be compared
     why_none: str = ""  # why runs are not compared
-    read_answers: ReadAnswers = field(default_factory=caching_reader, repr=False, compare=False)
+    read_answers: ReadAnswers = field(default_factory=_caching_reader, repr=False, compare=False)
 
     @classmethod
     def of(cls, runs: Sequence[Run], read_answers: ReadAnswers | None = None) -> Report:
@@ -77,7 +82,7 @@ class Report:
         """
         if not runs:
             raise ValueError("a report needs a run")
-        read = read_answers or caching_reader()
+        read = read_answers or _caching_reader()
         runs = [described_run(run, read) for run in runs]
         comparison, why = None, ""
         try:
@@ -98,17 +103,24 @@ class Report:
     @cached_property
     def headlines(self) -> list[Column]:
         """The most important numbers of each family, means over its languages or tasks, as columns without ranks."""
+        from lm_eval_tasks.results.report.headlines import headlines
+
         return headlines([*self.runs.values()], self.read_answers)
 
     @cached_property
     def overviews(self) -> list[Overview]:
         """All models of each family, and of each of its languages or tasks."""
+        from lm_eval_tasks.results.report.headlines import headlines
+        from lm_eval_tasks.results.report.page.summary import overviews
+
         of_parts = headlines([*self.runs.values()], self.read_answers, by_part=True)
         return overviews(self.headlines, of_parts, [*self.runs], self.comparison)
 
     @cached_property
     def plots(self) -> list[Plot]:
         """The plots, in which models stand in the order of their ranks."""
+        from lm_eval_tasks.results.report.plots import plots_of
+
         order: dict[str, list[str]] = {}
         for overview in self.overviews:
             order.setdefault(overview.family, []).extend(row.model for row in overview.rows)
@@ -159,6 +171,10 @@ class Report:
     def to_markdown(self, by: str = "") -> str:
         """The summary for a pull request: headlines with bounds, doubts as notes, the headlines by a column of documents if
         one is named, differences of several models, and the commands. Everything from the runs is escaped."""
+        from lm_eval_tasks.results.report.headlines import sections_by
+        from lm_eval_tasks.results.report.page import markdown_template
+        from lm_eval_tasks.results.reproduce import command_files
+
         parts = render_sections(sections_by(by, self.runs, self.read_answers), "markdown") if by else ""
         why_none = formats.escaped_markdown(self.why_none)
         commands = "\n".join(command for file in command_files(self.runs) for command in file["commands"])
@@ -193,6 +209,10 @@ class Report:
             by: a column of documents, to add their figures by it, as ``headlines.sections_by`` has them; or tables.
             more: of a page in a folder (:mod:`lm_eval_tasks.results.report.folder`): ``links``, ``tags``, ``unreadable``.
         """
+        from lm_eval_tasks.results.report.documents import read_documents
+        from lm_eval_tasks.results.report.headlines import sections_by
+        from lm_eval_tasks.results.report.page import render
+
         every = [*self.runs.values()]
         page = self._page() | {"published": compare_with_published(every) if paper else []} | more
         page["by"] = sections_by(by, self.runs, self.read_answers) if by and isinstance(by, str) else by
@@ -213,6 +233,10 @@ class Report:
 
     def _page(self) -> dict[str, Any]:
         """The variables of the templates, without its documents."""
+        from lm_eval_tasks.results.report.headlines import title_of
+        from lm_eval_tasks.results.report.page.summary import common_doubts, numbers, origins
+        from lm_eval_tasks.results.reproduce import command_files
+
         comparison, is_one = self.comparison, len(self.runs) == 1
         differences: dict[tuple[str, ...], list[Difference]] = {}  # on headlines where only two models can be compared
         for column in comparison.columns if comparison else ():
