@@ -54,12 +54,6 @@ FIGURE_COLUMNS = "model folder date benchmark group column metric title value lo
 the figure with its 95 % bounds; its rank; and doubts about the run."""
 
 
-def _caching_reader() -> ReadAnswers:
-    from lm_eval_tasks.results.report.documents import caching_reader
-
-    return caching_reader()
-
-
 @dataclass(frozen=True)
 class Report:
     """Runs, and what the board says of them."""
@@ -67,7 +61,7 @@ class Report:
     runs: Mapping[str, Run]  # by label
     comparison: Comparison | None = None  # None of one run, or where nothing can be compared
     why_none: str = ""  # why runs are not compared
-    read_answers: ReadAnswers = field(default_factory=_caching_reader, repr=False, compare=False)
+    reader: ReadAnswers | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, runs: Sequence[Run], read_answers: ReadAnswers | None = None) -> Report:
@@ -82,7 +76,7 @@ class Report:
         """
         if not runs:
             raise ValueError("a report needs a run")
-        read = read_answers or _caching_reader()
+        read = cls({}, reader=read_answers).read_answers
         runs = [described_run(run, read) for run in runs]
         comparison, why = None, ""
         try:
@@ -99,6 +93,13 @@ class Report:
         return cls(dict(zip(comparison.models, comparison.runs, strict=True)), comparison)
 
     # -------------------------------------------------------------------------------------------------- what it holds
+
+    @cached_property
+    def read_answers(self) -> ReadAnswers:
+        """Gives the answers of a task; by default, it keeps what it has read."""
+        from lm_eval_tasks.results.report.documents import caching_reader
+
+        return self.reader or caching_reader()
 
     @cached_property
     def headlines(self) -> list[Column]:
