@@ -63,6 +63,8 @@ def test_published_figures_stand_beside_and_plots_are_written(
     *written, last = map(Path, capsys.readouterr().out.splitlines())
     assert (sorted(written), last) == (sorted(svg.iterdir()), page)
     assert len(written) > 3
+    assert main(["report", str(run), "-o", str(tmp_path / "site"), "--svg", str(tmp_path / "beside")]) == 0
+    assert {path.name for path in (tmp_path / "beside").iterdir()} == {path.name for path in written}
 
 
 def test_a_run_that_answers_every_question_alike_is_better_than_none(two_models: Path, tmp_path: Path) -> None:

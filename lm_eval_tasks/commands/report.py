@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lm_eval_tasks.data import check_place, check_writable
     from lm_eval_tasks.results.report import Report, write_report
     from lm_eval_tasks.results.report.drawing import save
+    from lm_eval_tasks.results.report.folder import readable_runs, write_folder
 
     printed = arguments.format == "markdown"
     path = arguments.output or Path("report.html")
@@ -61,21 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
     options: dict[str, Any] = {"paper": arguments.paper, "by": arguments.by}
     if "documents" in arguments:
         options |= {"documents": arguments.documents, "at_most": None}
-    if is_folder:
-        from lm_eval_tasks.results.report.folder import readable_runs, write_folder
-
-        runs, unreadable = readable_runs(arguments.runs, arguments.cost)
-        untagged = write_folder(runs, path, arguments.tags, unreadable, **options)
-        say(f"{path / 'index.html'}: {len(runs)} runs")
-        say(*(on_one_line(f"not read: {folder}: {reason}") for folder, reason in unreadable.items()))
-        say(*([on_one_line(f"--tags names models without a run: {', '.join(untagged)}")] if untagged else []))
-        return 0
-    runs = runs_of(arguments)
+    runs, unreadable = readable_runs(arguments.runs, arguments.cost) if is_folder else (runs_of(arguments), {})
     if arguments.png or arguments.svg:
         try:
             say(*save(Report.of(runs).plots, arguments.svg, arguments.png))
         except ModuleNotFoundError as error:  # matplotlib
             raise UsageError(str(error)) from error
+    if is_folder:
+        untagged = write_folder(runs, path, arguments.tags, unreadable, **options)
+        say(f"{path / 'index.html'}: {len(runs)} runs")
+        say(*(on_one_line(f"not read: {folder}: {reason}") for folder, reason in unreadable.items()))
+        say(*([on_one_line(f"--tags names models without a run: {', '.join(untagged)}")] if untagged else []))
+        return 0
     if printed:
         print_or_write(Report.of(runs).to_markdown(arguments.by), arguments.output)
         if arguments.output is None:
