@@ -231,7 +231,7 @@ class Column:
     @property
     def order(self) -> list[int]:
         """The runs by rank, and of equal ones the best value first; those that do not compete last."""
-        return sorted(self.cells, key=lambda run: place_of(self.cells[run], self.metric.higher_is_better))
+        return sorted(self.cells, key=lambda run: _place_of(self.cells[run], self.metric.higher_is_better))
 
     @cached_property
     def _beaten(self) -> dict[int, list[int]]:
@@ -252,10 +252,8 @@ class Column:
         return [other for other in self.order if other in able]
 
 
-def place_of(cell: Cell | None, higher_is_better: bool | None) -> tuple[bool, float, bool, float]:
-    """What sorts the cells of a column: those that compete come first, by rank and value; runs without a cell come last."""
-    if cell is None:
-        return True, math.inf, True, math.inf
+def _place_of(cell: Cell, higher_is_better: bool | None) -> tuple[bool, float, bool, float]:
+    """What sorts the cells of a column: those that compete come first, by rank and value."""
     unknown = math.isnan(cell.value)
     value = 0.0 if unknown else -cell.value if higher_is_better else cell.value
     return unknown or not cell.competes, cell.rank or math.inf, unknown, value
