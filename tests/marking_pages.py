@@ -52,10 +52,11 @@ def content(*languages: str, kind: str = "spans", **changes: Any) -> dict[str, A
     for name, language in zip(ids, languages, strict=True):
         question, reference, answer = TEXTS[language]
         line = {"id": name, "task": f"mfava_{languages[0]}", "kind": kind, "language": language, "question": question}
-        line |= {"reference": reference, "article": name, "annotations": "real", "chance": 0.012345678901234567}
-        drawn = Draw(1234, ("9f86d081884c7d65",), tuple(ids), (*map(float, range(1, len(ids))), math.inf))
-        listed = {} if items else drawn.listed  # as the first line has it
-        line |= {"draw": {"seed": 1234, "runs": ["9f86d081884c7d65"], **listed}}
+        line |= {"reference": reference, "article": name, "annotations": "real"}
+        thresholds = (*map(float, range(1, len(ids))), math.inf)
+        drawn = Draw(1234, ("9f86d081884c7d65",), tuple(ids), thresholds, {name: 0.012345678901234567})
+        line |= drawn.fields(name)
+        line["draw"] |= {} if items else drawn.listed  # as the first line has it
         line |= {"answer": answer, "model": "org/secret", "run": "9f86d081884c7d65"}
         items.append({"line": line, "suggested": [[4, 14, "hallucination"]] if changes.get("suggest") else []})
     head = {"kind": kind, "title": f"mfava_{languages[0]}: {len(items)} answers to mark"}
