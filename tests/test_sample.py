@@ -17,6 +17,7 @@ import pytest
 
 from lm_eval_tasks.cli import main
 from lm_eval_tasks.data.sources import mirror_folder
+from lm_eval_tasks.nomiracl import dataset
 from lm_eval_tasks.results.report.folder import readable_runs, write_folder
 from lm_eval_tasks.results.report.headlines import headlines
 from lm_eval_tasks.runs import read_runs
@@ -77,6 +78,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     level = logger.level
     logger.addHandler(recorder)
     logger.setLevel(logging.INFO)
+    dataset._documents.cache_clear()  # of other tests in this process
     for name, (tasks, model, arguments) in RUNS.items():
         read = {"detector": "lexical"} if name == "lexical" else {}  # as `score` reads SmolLM2's answers
         in_this_process(tasks, model, arguments, folder / name, metadata={"mirror": "sample", **read})
