@@ -150,7 +150,9 @@ class Aggregation:
             NotMeasured: a value has another form.
         """
         carried = [counts if (counts := getattr(value, "counts", None)) is not None else value for value in values]
-        parsed = {place: self._parsed(value) for place, value in enumerate(carried) if value is not None}
+        objects = {id(value): value for value in carried if value is not None}  # few, where a file was read
+        statistics_of = {key: self._parsed(value) for key, value in objects.items()}
+        parsed = {place: statistics_of[id(value)] for place, value in enumerate(carried) if value is not None}
         shapes = {statistics.shape for statistics in parsed.values()}
         if len(shapes) > 1:
             raise NotMeasured("the values of its documents have several forms")

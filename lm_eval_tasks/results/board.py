@@ -219,7 +219,7 @@ class Column:
     @cached_property
     def competing(self) -> list[int]:
         """The runs that can have a rank."""
-        whole = {*self.tested.pairs[self.tested.whole].flat}
+        whole = {*np.unique(self.tested.pairs[self.tested.whole]).tolist()}
         able = [run for run, cell in self.cells.items() if cell.competes and not math.isnan(cell.value)]
         return [run for run in able if run in whole]
 

@@ -246,7 +246,7 @@ def _spanning(column: Column) -> list[int]:
     pairs = column.tested.pairs
     first = next((run for run in column.order if run in pairs), -1)
     places: list[int] = np.flatnonzero((pairs == first).any(axis=1)).tolist()
-    seen = {*pairs[places].flat}
+    seen = {*np.unique(pairs[places]).tolist()}
     for place, pair in enumerate(pairs.tolist() if len(seen) < len(column.cells) else ()):
         if not seen.issuperset(pair):
             places.append(place)

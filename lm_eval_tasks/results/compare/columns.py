@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from custom_metrics.scores.aggregations import NotMeasured
 from custom_metrics.statistics.figures import Figure, within_scale
 from custom_metrics.statistics.strata import mean_of_strata
@@ -142,7 +144,7 @@ def columns_of(
                 columns.append(column)
     columns = [column for column in tested(columns) if column.tested]
     for place, column in enumerate(columns):  # without runs that share no task with another
-        in_pairs = {*column.tested.pairs.flat}
+        in_pairs = {*np.unique(column.tested.pairs).tolist()}
         columns[place] = replace(column, cells={run: cell for run, cell in column.cells.items() if run in in_pairs})
     benchmarks = list(dict.fromkeys(column.benchmark for column in columns if not column.group))
     order = list(dict.fromkeys(column.metric.name for column in columns))
