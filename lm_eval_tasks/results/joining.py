@@ -156,16 +156,11 @@ def comparable(task: JoinedTask, across: Collection[str] = ()) -> list[tuple[Joi
     full = {number for number, size in sizes.items() if size >= _LEAST * max(sizes.values()) or len(sizes) < 3}
     if len(full) == len(sizes) and not check_joined(task, [], across):
         return [(task, "")]
-    ordered, groups = sorted(sizes, key=lambda number: -sizes[number]), list[list[int]]()
-    for part in ([number for number in ordered if (number in full) == is_full] for is_full in (True, False)):
-        if not check_joined(replace(task, runs={number: task.runs[number] for number in part}), [], across):
-            groups.append(part)
-            continue
-        of_part: list[list[int]] = []
-        for number in part:
-            group = next((each for each in of_part if not _apart(task, each[0], number, across)), None)
-            of_part.append([number]) if group is None else group.append(number)
-        groups += of_part
+    groups: list[list[int]] = []
+    for number in sorted(sizes, key=lambda number: -sizes[number]):
+        same_size = (group for group in groups if (group[0] in full) == (number in full))
+        group = next((each for each in same_size if not _apart(task, each[0], number, across)), None)
+        groups.append([number]) if group is None else group.append(number)
     groups.sort(key=lambda group: (group[0] not in full, -len(group)))
     first, named = groups[0][0], f"of {max(sizes.values()):,} documents"
     why = ["", *(_apart(task, first, group[0], across) or f"{sizes[group[0]]:,} {named}" for group in groups[1:])]
