@@ -195,12 +195,12 @@ def test_a_row_that_is_none_is_an_error_with_file_and_line(mirror: Path, changes
     [
         ({"model_output_text": ""}, 2, "answers left out, empty or only white space: 1"),
         ({"model_output_text": " \n\u00a0 "}, 2, "answers left out, empty or only white space: 1"),
-        ({"wikipedia_url": None}, 3, "whose context is not there: 0"),
+        ({"wikipedia_url": None}, 3, "(nothing is left out)"),
         ({"id": "tst-de-9"}, 2, "whose context is not there: 1"),
-        ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1; labels that end"),
+        ({"hard_labels": [[0, 999], [5, 3]]}, 3, "labels that reach beyond the answer, cut there: 1, labels that end"),
         ({"soft_labels": [{"start": 0, "end": 4, "prob": 1}] * 2}, 3, "labels that overlap, made disjoint: 1"),
-        ({"model_id": None}, 3, "3 answers of split both"),
-        ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both"),
+        ({"model_id": None}, 3, "3 answers of split both, with contexts"),
+        ({"model_output_text": "halb \ud83d"}, 3, "3 answers of split both, with contexts"),
     ],
 )
 def test_what_can_be_left_out_or_repaired_is_counted_and_said(
@@ -225,7 +225,7 @@ CUT = "contexts left out, cut: they are not the published ones, and end within a
         ("tst-ca-2", "El Danubi és el segon riu més".encode(), 1, CUT),
         ("tst-ca-2", "El Danubi é".encode()[:-1], 1, "contexts left out, cut or no UTF-8 text: 1"),
         ("tst-ca-3", b"x.", 2, "contexts of no annotated answer, not used: 1"),
-        ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both with their context"),
+        ("tst-ca-2", "\ufeffEl Danubi.[1]".encode(), 2, "2 answers of split both, with contexts"),
     ],
 )
 def test_contexts_that_cannot_be_used_are_counted_and_said(

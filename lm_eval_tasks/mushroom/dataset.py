@@ -7,7 +7,6 @@ Of contexts, citation marks and Markdown go; the text itself stays. What only lo
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import unicodedata
@@ -25,12 +24,10 @@ from custom_metrics.reading.tagged_text import merged, render
 from custom_metrics.usage import shipped_rows
 from custom_metrics.usage.plain_errors import UsageError
 from detector_plugin.labelled import REAL, LabelledAnswer
-from lm_eval_tasks.data import digests_of, provenance, sources
+from lm_eval_tasks.data import digests_of, sources
 from lm_eval_tasks.data.tables import read_rows, text_of
-from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, in_turn, refuse_misspelt
+from lm_eval_tasks.definition import Documents, Options, Places, TaskLoader, choice, documents, in_turn, refuse_misspelt
 from lm_eval_tasks.detection.labelled_answers import Collection
-
-log = logging.getLogger(f"lm_eval.{__name__}")  # shown as the harness shows its own
 
 REPOSITORY = "Helsinki-NLP/mu-shroom"
 CONTEXTS = "nlp-ucsc/semeval-2025-task3"
@@ -121,24 +118,21 @@ def _documents(language: str, split: str, mirror: Path | None) -> Documents:
             if unused := contexts.keys() - {row["id"] for row in by_split[-1]}:
                 counts[UNUSED] += len(unused)
     rows = in_turn(by_split)
-    absent = counts.pop(NO_REFERENCE, 0)
-    log.info("%s: %d answers of split %s with their context; %s: %d", task, len(rows), split, NO_REFERENCE, absent)
-    if counts:
-        log.warning("%s: %s", task, "; ".join(f"{reason}: {number}" for reason, number in counts.items()))
-    if not rows:
-        raise UsageError(f"{task}: none of the {absent} answers of split {split} has its context in {read[0].path}")
+    absent = counts[NO_REFERENCE]
     reasons = [] if splits == (RANKED,) else [f"{' and '.join(splits)} answers, where the shared task ranked {RANKED}"]
     if absent:
         reasons.append(f"{len(rows)} of {len(rows) + absent} answers: the context of the others is not there")
-    record = provenance.Record.from_files(
+    return documents(
+        task,
+        rows,
         read,
+        f"{len(rows)} answers of split {split}, with contexts",
+        counts,
         not_comparable=reasons,
         kept={name: len(answers) for name, answers in zip(splits, by_split, strict=True)},
-        left_out={**counts, NO_REFERENCE: absent},
         split=" and ".join(splits),
         options={"language": language, "split": split},
     )
-    return {"evaluation": provenance.documents_of(rows, record)}
 
 
 def _answers(
